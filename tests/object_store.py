@@ -81,10 +81,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self.list(self.store.buckets[bucket], bucket, parse_qs(url.query))
         return self.send_object(self.store.buckets[bucket], key)
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815 - the name that the standard library asks for
 
     def refuse(self, status: int, code: str) -> None:
-        self.answer(status, f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{SECRET}</Message></Error>".encode())
+        self.answer(
+            status, f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{SECRET}</Message></Error>".encode()
+        )
 
     def answer(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
@@ -99,7 +101,10 @@ class _Handler(BaseHTTPRequestHandler):
         if key not in bucket.objects:
             return self.refuse(404, "NoSuchKey")
         data, number, at = bucket.objects[key]
-        facts = {"ETag": f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"', "Last_Modified": formatdate(at, usegmt=True)}
+        facts = {
+            "ETag": f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"',
+            "Last_Modified": formatdate(at, usegmt=True),
+        }
         if bucket.versioned:
             facts["x_amz_version_id"] = f"version{number}"
         if self.command == "HEAD":
@@ -117,7 +122,11 @@ class _Handler(BaseHTTPRequestHandler):
         prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
         most, after = int(query.get("max-keys", ["1000"])[0]), query.get("continuation-token", [""])[0]
         keys = [key for key in sorted(bucket.objects) if key.startswith(prefix)]
-        folders = {prefix + key[len(prefix) :].split(delimiter)[0] + delimiter for key in keys if delimiter and delimiter in key[len(prefix) :]}
+        folders = {
+            prefix + key[len(prefix) :].split(delimiter)[0] + delimiter
+            for key in keys
+            if delimiter and delimiter in key[len(prefix) :]
+        }
         keys = [key for key in keys if not any(key.startswith(folder) for folder in folders) and key > after]
         page, more = keys[: min(most, 100)], len(keys) > min(most, 100)  # short pages, so that tests turn them
         items = "".join(
@@ -125,7 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
             f"<Size>{len(bucket.objects[key][0])}</Size></Contents>"
             for key in page
         )
-        items += "".join(f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in sorted(folders))
+        items += "".join(
+            f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in sorted(folders)
+        )
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         body = (
             f"<?xml version='1.0'?><ListBucketResult><Name>{name}</Name><KeyCount>{len(page) + len(folders)}</KeyCount>"
@@ -141,7 +152,7 @@ def object_store() -> Iterator[ObjectStore]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"store": store}))
     server.daemon_threads = True
     store.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield store

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, ClassVar, Literal, Self
 
+from pydantic import Field
+
 from dprelease.canonical import GrownValue, one_of
 from dprelease.catalog.dialect import Dialect
 
-__all__ = ["SOURCE_FORMATS", "STORES", "AnySource", "DatabaseSource", "Source", "store_problem"]
+__all__ = ["SOURCE_FORMATS", "STORES", "AnySource", "DatabaseSource", "DeltaSource", "Source", "store_problem"]
 
 SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
 """What files may be, and their ending; an engine says which formats it reads (``Engine.formats``)."""
@@ -55,6 +57,11 @@ class Source(GrownValue):
     dialect: Dialect = Dialect()
 
     @property
+    def file_format(self) -> str:
+        """How its files are written: a name of ``SOURCE_FORMATS``."""
+        return self.format
+
+    @property
     def notation(self) -> Dialect | None:
         """How values are written as text; None: as plain ones."""
         return self.dialect if self.dialect.has_notation else None
@@ -67,6 +74,27 @@ class Source(GrownValue):
     def without_place(self) -> Self:
         """The same, wherever it is: two of these are equal where rows mean the same."""
         return self.model_copy(update={"file": ""})
+
+
+class DeltaSource(Source):
+    """One version of a Delta table, which is a snapshot: Parquet files that its log names.
+
+    Attributes:
+        file: Its folder, or its address in an object store.
+        version: The number of the version.
+    """
+
+    format: Literal["delta"] = "delta"
+    version: int = Field(ge=0)
+
+    @property
+    def file_format(self) -> str:
+        """How its files are written."""
+        return "parquet"
+
+    def without_place(self) -> Self:
+        """The same, wherever it is and of whatever version."""
+        return self.model_copy(update={"file": "", "version": 0})
 
 
 class DatabaseSource(GrownValue):
@@ -107,4 +135,4 @@ class DatabaseSource(GrownValue):
         return self.model_copy(update={"database": "", "table": None, "in_schema": None, "view": False, "query": None})
 
 
-AnySource = Source | DatabaseSource
+AnySource = Source | DeltaSource | DatabaseSource

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import GrownValue, Value
-from dprelease.catalog.source import AnySource, DatabaseSource, Source
+from dprelease.catalog.source import AnySource, DatabaseSource, DeltaSource, Source
 from dprelease.errors import BrokenPromiseError
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "ColumnType",
     "Computed",
     "DatabaseSource",
+    "DeltaSource",
     "Derivation",
     "Hierarchy",
     "Join",

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dprelease.canonical import dumps
-from dprelease.catalog.table import Source, Table
+from dprelease.catalog.source import DeltaSource, Source
+from dprelease.catalog.table import Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.in_turn import in_turn
@@ -183,7 +184,7 @@ def no_rows(source: Source, data: bytes) -> bool:
     >>> no_rows(csv, b"a,b\n\r\n"), no_rows(csv, b"a,b\n,\n")
     (True, False)
     """
-    return FILE_FORMATS[source.format].no_rows(source, data)
+    return FILE_FORMATS[source.file_format].no_rows(source, data)
 
 
 class Watch:
@@ -273,6 +274,8 @@ class Watch:
 
 
 def _require_different(table: Table, hashes: Mapping[DataFile, Hashed]) -> None:
+    if isinstance(table.source, DeltaSource):  # whose log names each of its files on purpose
+        return
     first: dict[tuple[str, Any], int] = {}
     for at, (file, each) in enumerate(hashes.items(), start=1):
         before = first.setdefault((each.digest, file.values), at)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dprelease.catalog.reference import found_names
+from dprelease.catalog.source import DeltaSource
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import own_columns
@@ -39,9 +40,11 @@ def checked_headers(table: Table, paths: Sequence[FilePath]) -> tuple[tuple[str,
 
 def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
     doing = f"table {table.name!r}, columns of {where}"
-    form = FILE_FORMATS[table.files.format]
+    form = FILE_FORMATS[table.files.file_format]
     names = scrubbed(doing, lambda: form.names(table.files, path))
     declared = [column.name for column in stored_columns(table) if not column.partition]
+    if isinstance(table.source, DeltaSource):  # its log says which columns there are; an older file may lack one
+        declared = [name for name in declared if name in (names or ())]
     missing = [name for name in declared if name not in (names or ())]
     advice = None
     if missing or names is None:
@@ -71,7 +74,7 @@ def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
             code="DPR-E302",
         )
     both = [column.name for column in partition_columns(table) if column.name in names]
-    if both:
+    if both and not isinstance(table.source, DeltaSource):
         raise TableMismatch(
             f"table {table.name!r}: {where} has a column {', '.join(map(repr, both))}, and its path says it too",
             detail="of a column with `partition: true` the value is taken from the path, and the two may differ",
@@ -101,10 +104,12 @@ def stored_blocks(
         values: What the path says for the partition columns of the table.
     """
     said = {column.name: value for column, value in zip(partition_columns(table), values, strict=True)}
-    if table.time is not None and table.time.column in said:  # all rows are of one period, that of the table
+    if isinstance(table.source, DeltaSource):
+        said |= {column.name: None for column in columns if column.name not in {*names, *said}}
+    if table.time is not None and table.time.column in said:  # of all rows alike, and of other periods no file is here
         table = table.model_copy(update={"time": None})
     own = [column for column in columns if column.name not in said]
     wanted = [column.name for column in own] or list(names[:1])
     repeated = [column.name for column in own if column.keys]
-    blocks = FILE_FORMATS[table.files.format].blocks(table, path, names, wanted, repeated)
+    blocks = FILE_FORMATS[table.files.file_format].blocks(table, path, names, wanted, repeated)
     return with_path_values(columns, said, blocks) if said and columns else blocks

@@ -12,7 +12,7 @@ from pydantic.config import JsonDict
 
 from dprelease.canonical import GrownValue
 from dprelease.catalog.dialect import ENCODINGS, Dialect, day_pattern
-from dprelease.catalog.source import SOURCE_FORMATS, AnySource, DatabaseSource, Source, store_problem
+from dprelease.catalog.source import SOURCE_FORMATS, AnySource, DatabaseSource, DeltaSource, Source, store_problem
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Constant, Numeral
 from dprelease.spec.text.scalars import AsWritten, Filled, Whole, kind_of, refuse
@@ -107,13 +107,37 @@ def _skipped(number: int) -> int:
     return number
 
 
+def _lake(folder: str) -> str:
+    place = _VARIABLE.sub("x", f"{folder}/x")
+    if "://" in folder and not folder.startswith("${") and (problem := store_problem(place)):
+        raise refuse("DPR-S245", *problem)
+    if folder.lower().endswith(".parquet") or any(mark in folder for mark in "*?["):
+        raise refuse("DPR-S247", "names files", "name the folder that holds `_delta_log`: `delta: data/visits`")
+    return folder
+
+
+def _numbered(version: int) -> int:
+    if version < 0:
+        raise refuse("DPR-S209", "is negative", _NEWEST)
+    return version
+
+
+_NEWEST = (
+    "write `version: N`: the newest one is the number of the last file NNN.json in the folder `_delta_log`, and what "
+    "`python -c 'import deltalake; print(deltalake.DeltaTable(\"FOLDER\").version())'` prints"
+)
 _OF_FILES = ("file",)
 _OF_CSV = (
     *("delimiter", "quote", "decimal", "thousands", "encoding", "header", "skip"),
     *("date_format", "true_values", "false_values"),
 )
+_OF_LAKES = ("delta", "version")
 _OF_DATABASES = ("database", "table", "in_schema", "view", "query")
-_KINDS: Mapping[str, tuple[str, ...]] = {"file": (*_OF_FILES, *_OF_CSV), "database": _OF_DATABASES}
+_KINDS: Mapping[str, tuple[str, ...]] = {
+    "file": (*_OF_FILES, *_OF_CSV),
+    "delta": _OF_LAKES,
+    "database": _OF_DATABASES,
+}
 """The kinds of sources, by the field that makes a source one: its fields, besides those that every kind has."""
 
 _ONE_KIND: JsonDict = {"oneOf": [{"required": [kind]} for kind in _KINDS]}
@@ -123,10 +147,17 @@ class SourceSpec(SpecValue, GrownValue):
     """Where the confidential rows are, and how they are written: of one kind of `_KINDS`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_ONE_KIND)
-    LATER: ClassVar[tuple[str, ...]] = (*_OF_FILES, *_OF_CSV, *_OF_DATABASES)
+    LATER: ClassVar[tuple[str, ...]] = (*_OF_FILES, *_OF_CSV, *_OF_LAKES, *_OF_DATABASES)
     file: Annotated[Filled, AfterValidator(_readable)] | None = Field(
         None,
         description="Path, pattern or address in a store; ends in .csv or .parquet; ${env:NAME} may stand in it.",
+    )
+    delta: Annotated[Filled, AfterValidator(_lake)] | None = Field(
+        None,
+        description="Instead: the folder of a Delta table, or its address; ${env:NAME} may stand in it.",
+    )
+    version: Annotated[Whole, AfterValidator(_numbered)] | None = Field(
+        None, description="Delta: the number of the version that is read."
     )
     database: Filled | None = Field(
         None, description="Instead: the URL of a database, such as ${env:OFFICE_DB} or sqlite:///data/office.db."
@@ -169,9 +200,9 @@ class SourceSpec(SpecValue, GrownValue):
 
     @property
     def format(self) -> str:
-        """The format of the files, by their ending; ``database`` where there are none."""
+        """The format of the files, by their ending; ``delta`` or ``database`` where they are not named."""
         if self.file is None:
-            return "database"
+            return "database" if self.delta is None else "delta"
         file = self.file.lower()
         return next(name for name, ending in SOURCE_FORMATS.items() if file.endswith(ending))
 
@@ -187,6 +218,8 @@ class SourceSpec(SpecValue, GrownValue):
                 query=self.query,
                 null_values=self.null_values,
             )
+        if self.delta is not None:
+            return DeltaSource(file=self.delta, version=self.version or 0, null_values=self.null_values)
         return Source(file=self.file or "", format=self.format, null_values=self.null_values, dialect=self.dialect)
 
     @property
@@ -218,6 +251,9 @@ class SourceSpec(SpecValue, GrownValue):
             name = min(mixed)
             says = f"has `{name}`, which only a source with `{others[name]}` has"
             raise refuse("DPR-S235", says, f"leave it out, or write `{others[name]}` in place of `{said[0]}`")
+        if self.delta is not None and self.version is None:
+            says = "has no `version`: a Delta table changes, and a plan names the state that it is of"
+            raise refuse("DPR-S246", says, _NEWEST)
         if self.database is not None and (self.table is None) == (self.query is None):
             found = "neither table nor query" if self.table is None else "both table and query"
             hint = "write one: `table: people`, or `query: people.sql`, which the policy must list"

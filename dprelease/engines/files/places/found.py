@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dprelease.catalog.source import DeltaSource
 from dprelease.catalog.table import Table
+from dprelease.engines.files.places.delta import lake_files
 from dprelease.engines.files.places.folders import MAGIC, files, resolved
 from dprelease.engines.files.places.objects import LOG, StoredObject, in_lake, stored_objects
 from dprelease.engines.files.places.partitions import (
@@ -53,8 +55,12 @@ def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tu
             source with partitions; or if the files belong to a Delta table, whose log says which of them count.
     """
     address = resolved(table.files, environment)
-    stored = is_stored(address)
-    places = _objects(table, address, environment) if stored else _paths(table, address, folder, environment)
+    if isinstance(table.source, DeltaSource):
+        lake = lake_files(table, table.source, address, folder, environment)
+        return _of_period(table, [DataFile(each.path, each.values) for each in lake])
+    places = (
+        _objects(table, address, environment) if is_stored(address) else _paths(table, address, folder, environment)
+    )
     if not partition_columns(table):
         return tuple(DataFile(each.path) for each in places)
     places = [each for each in places if is_data(each.below)]
@@ -68,6 +74,10 @@ def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tu
         DataFile(each.path, folder_values(table, each.folders, _told(table, at, len(places))))
         for at, each in enumerate(places, start=1)
     ]
+    return _of_period(table, found)
+
+
+def _of_period(table: Table, found: Sequence[DataFile]) -> tuple[DataFile, ...]:
     others = of_other_period(table, [each.values for each in found])
     return tuple(each for each, other in zip(found, others, strict=True) if not other)
 

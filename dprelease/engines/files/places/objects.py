@@ -71,7 +71,7 @@ class StoredObject:
         """
         with self._native() as file:
             size = file.size()
-            said = {name.lower(): value.decode() for name, value in (file.metadata() or {}).items()}
+            said = {name.lower(): value.decode("utf-8", "replace") for name, value in (file.metadata() or {}).items()}
         version = next((said[name] for name in _VERSIONS if said.get(name, "null") != "null"), "")
         look = ObjectLook(version, said.get("etag", ""), size, said.get("last-modified", ""))
         if not (look.version or look.etag):

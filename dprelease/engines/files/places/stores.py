@@ -17,7 +17,7 @@ from pyarrow import fs
 from dprelease.catalog.source import STORES, store_problem
 from dprelease.errors import DpReleaseError, TableMismatch, Unavailable
 
-__all__ = ["Store", "is_stored", "opened_store", "reached"]
+__all__ = ["Store", "failure", "is_stored", "opened_store", "reached"]
 
 Result = TypeVar("Result")
 _SECONDS = 30  # until a store that does not answer is given up
@@ -114,21 +114,33 @@ def reached(written: str, action: Callable[[], Result]) -> Result:
     except DpReleaseError:
         raise
     except Exception as error:
-        kind, says = type(error).__name__, str(error).lower()
+        failed = failure(written, type(error).__name__, str(error))
+    raise failed
+
+
+def failure(written: str, kind: str, says: str) -> Unavailable:
+    """What a store's own words mean; none of them is quoted.
+
+    Args:
+        written: The source as the spec has it.
+        kind: The class of an error.
+        says: Its text.
+    """
+    says = says.lower()
     if _NO_BUCKET.search(says):
-        raise Unavailable(
+        return Unavailable(
             f"the bucket of {written!r} is not there",
             hint="correct the address, or the region and endpoint (AWS_REGION, AWS_ENDPOINT_URL), and run it again",
             code="DPR-E142",
         )
     if _REFUSED.search(says):
-        raise Unavailable(
+        return Unavailable(
             f"the store of {written!r} refuses what this process shows to be let in",
             detail="it is asked with the credentials of the environment alone, which need the rights to list and read",
             hint="set those of the store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and run it again",
             code="DPR-E141",
         )
-    raise Unavailable(
+    return Unavailable(
         f"the store of {written!r} cannot be read ({kind}); its own words are withheld",
         hint="check the network and the address (AWS_ENDPOINT_URL), then run the same command again: it resumes",
         code="DPR-E143",
