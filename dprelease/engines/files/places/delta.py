@@ -24,7 +24,7 @@ from dprelease.catalog.source import DeltaSource
 from dprelease.catalog.table import Table
 from dprelease.engines.files.places.objects import FilePath, StoredObject
 from dprelease.engines.files.places.partitions import PathValue, partition_columns
-from dprelease.engines.files.places.stores import failure, is_stored, opened_store
+from dprelease.engines.files.places.stores import is_stored, opened_store, store_failure
 from dprelease.errors import MissingExtra, TableMismatch, Unavailable
 
 __all__ = ["LakeFile", "lake_files"]
@@ -124,7 +124,7 @@ def _version(source: DeltaSource, place: str, options: Mapping[str, str]) -> Any
             code="DPR-E151",
         )
     if options and "log segment" not in says.lower():  # there is a store, and it did not say that there is no log
-        raise failure(source.file, "DeltaError", says)
+        raise store_failure(source.file, "DeltaError", says)
     raise Unavailable(
         f"there is no Delta table at {source.file!r} that can be read",
         hint="name the folder that holds `_delta_log` (it is relative to the project's folder)",

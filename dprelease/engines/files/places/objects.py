@@ -19,7 +19,7 @@ from pyarrow import fs
 from dprelease.catalog.source import Source
 from dprelease.engines.files.in_turn import THREADS
 from dprelease.engines.files.places.folders import MAGIC, MOST
-from dprelease.engines.files.places.stores import Store, opened_store, reached
+from dprelease.engines.files.places.stores import OpenedStore, opened_store, reached
 from dprelease.errors import Unavailable
 
 __all__ = ["LOG", "FilePath", "ObjectLook", "StoredObject", "in_lake", "stored_objects", "threads_for"]
@@ -192,7 +192,7 @@ def _fixed(pattern: str) -> str | None:
     return None if magic is None else "/".join(parts[:magic])
 
 
-def _matching(source: Source, store: Store, base: str) -> list[str]:
+def _matching(source: Source, store: OpenedStore, base: str) -> list[str]:
     folder = f"{store.bucket}/{base}".rstrip("/")
     selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
     listed = reached(source.file, lambda: store.filesystem.get_file_info(selector))
@@ -221,7 +221,7 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return bool(parts) and not hidden and fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
-def _require_bucket(source: Source, store: Store) -> None:
+def _require_bucket(source: Source, store: OpenedStore) -> None:
     """Tell a bucket that is not there from one without such an object."""
     selector = fs.FileSelector(store.bucket, recursive=False)
     reached(source.file, lambda: store.filesystem.get_file_info(selector))

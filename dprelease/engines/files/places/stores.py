@@ -17,7 +17,7 @@ from pyarrow import fs
 from dprelease.catalog.source import STORES, store_problem
 from dprelease.errors import DpReleaseError, TableMismatch, Unavailable
 
-__all__ = ["Store", "failure", "is_stored", "opened_store", "reached"]
+__all__ = ["OpenedStore", "is_stored", "opened_store", "reached", "store_failure"]
 
 Result = TypeVar("Result")
 _SECONDS = 30  # until a store that does not answer is given up
@@ -30,7 +30,7 @@ _NO_BUCKET = re.compile("no.?such.?bucket|bucket.*not (?:exist|found)|container.
 
 
 @dataclass(frozen=True)
-class Store:
+class OpenedStore:
     """A bucket, and what to name in it.
 
     Attributes:
@@ -49,7 +49,7 @@ def is_stored(pattern: str) -> bool:
     return "://" in pattern
 
 
-def opened_store(written: str, address: str, environment: Mapping[str, str]) -> Store:
+def opened_store(written: str, address: str, environment: Mapping[str, str]) -> OpenedStore:
     """The store of an address.
 
     Args:
@@ -65,7 +65,7 @@ def opened_store(written: str, address: str, environment: Mapping[str, str]) -> 
         raise TableMismatch(f"the source {written!r} {problem[0]}", hint=problem[1], code="DPR-E140")
     scheme, place, key = re.split("://|/", address, maxsplit=2)
     filesystem = reached(written, lambda: _OPENED[scheme](place, environment))
-    return Store(filesystem, place.partition("@")[0], key)
+    return OpenedStore(filesystem, place.partition("@")[0], key)
 
 
 def _s3(place: str, environment: Mapping[str, str]) -> Any:
@@ -114,11 +114,11 @@ def reached(written: str, action: Callable[[], Result]) -> Result:
     except DpReleaseError:
         raise
     except Exception as error:
-        failed = failure(written, type(error).__name__, str(error))
+        failed = store_failure(written, type(error).__name__, str(error))
     raise failed
 
 
-def failure(written: str, kind: str, says: str) -> Unavailable:
+def store_failure(written: str, kind: str, says: str) -> Unavailable:
     """What a store's own words mean; none of them is quoted.
 
     Args:
