@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from dprelease.catalog.source import STORES, store_problem
+from dprelease.catalog.source import store_problem
 from dprelease.errors import DpReleaseError, TableMismatch, Unavailable
 
 __all__ = ["OpenedStore", "is_stored", "opened_store", "reached", "store_failure"]
@@ -83,8 +84,6 @@ def _s3(place: str, environment: Mapping[str, str]) -> Any:
 
 
 def _gcs(place: str, environment: Mapping[str, str]) -> Any:
-    from datetime import timedelta
-
     return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=_SECONDS))  # with GOOGLE_APPLICATION_CREDENTIALS
 
 
@@ -96,7 +95,7 @@ def _azure(place: str, environment: Mapping[str, str]) -> Any:
     )
 
 
-_OPENED: dict[str, Callable[[str, Mapping[str, str]], Any]] = dict(zip(STORES, (_s3, _gcs, _azure), strict=True))
+_OPENED: dict[str, Callable[[str, Mapping[str, str]], Any]] = {"s3": _s3, "gs": _gcs, "abfss": _azure}
 
 
 def reached(written: str, action: Callable[[], Result]) -> Result:
