@@ -20,7 +20,9 @@ STORES = {
     "abfss": "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER/*.parquet",
 }
 """The object stores that files may be in, and how an address in each is written."""
-_ADDRESS = re.compile(r"(?:(?:s3|gs)://[A-Za-z0-9._-]+|abfss://[a-z0-9-]+@[a-z0-9]+\.[a-z.]+)/[^/].*", re.DOTALL)
+_ADDRESS = re.compile(
+    r"(?:(?:s3|gs)://[A-Za-z0-9._-]+|abfss://[a-z0-9-]+@[a-z0-9]+\.(?:dfs|blob)\.core\.windows\.net)/[^/].*", re.DOTALL
+)
 
 
 def store_problem(address: str) -> tuple[str, str] | None:

@@ -201,7 +201,7 @@ def test_every_hostile_value_of_a_path_means_what_it_means_to_the_reference_engi
         [*good_rows(), *hostile] if shape == "csv" else [[str(each) for each in row] for row in hostile],
     )
     ending = os.fsencode("/".join(f"{name}=a" for name in names[1:]))
-    some = next(tmp_path.glob(table.source.file))
+    some = next(tmp_path.glob(table.files.file))
     for raw in (
         b"\xff\xfe",
         b"%ff",

@@ -17,6 +17,7 @@ from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files.places.found import data_files
 from dprelease.engines.files.places.objects import StoredObject
+from dprelease.engines.files.places.stores import opened_store
 from dprelease.errors import DpReleaseError, EngineError, Retryable, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
 from tests.object_store import ACCESS, SECRET, Bucket, ObjectStore, object_store
@@ -249,6 +250,7 @@ def test_the_objects_of_a_delta_table_are_refused(store: ObjectStore, tmp_path: 
         "s3://office",
         "s3:///d.csv",
         "hdfs://office/d.csv",
+        "abfss://box@office.dfs.core.example.net/d.csv",
     ],
 )
 def test_an_address_that_is_none_or_holds_a_secret_is_refused_and_not_shown(
@@ -265,6 +267,15 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused_and_not_shown(
         data_files(one, tmp_path, {**store.environment, "WHERE": address})
     assert "MARKER" not in str(told.value)
     assert store.asked == []
+
+
+def test_stores_that_no_test_reads_from_open_with_the_credentials_of_the_environment() -> None:
+    """Nothing is asked of them: that Arrow takes what it is given is all that is shown here."""
+    key = "MARKER" * 10 + "MARK"
+    azure = opened_store("x", "abfss://box@office.dfs.core.windows.net/d/*.csv", {"AZURE_STORAGE_ACCOUNT_KEY": key})
+    assert (azure.filesystem.type_name, azure.bucket, azure.pattern) == ("abfs", "box", "d/*.csv")
+    google = opened_store("x", "gs://office/d/*.csv", {})
+    assert (google.filesystem.type_name, google.bucket, google.pattern) == ("gcs", "office", "d/*.csv")
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.table import Catalog, Column, Source, Table, TimeFilter
+from dprelease.catalog.dialect import Dialect
+from dprelease.catalog.table import Catalog, Column, Range, Source, Table, TimeFilter
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files.in_turn import parts_in_turn
 from dprelease.engines.files.places.found import data_files
@@ -181,6 +183,27 @@ def test_a_look_sees_the_rows_of_other_periods(tmp_path: Path) -> None:
         put(tmp_path, f"data/day={day}/0.csv", *range(rows))
     counts = count_rows(Catalog(tables={"people": one}), one, {}, {}, tmp_path, {})
     assert (counts.files, counts.rows, counts.out_of_period, counts.timeless) == (3, 7, 1, 4)
+
+
+def test_values_of_paths_are_plain_whatever_the_files_declare(kind: str, tmp_path: Path) -> None:
+    """Writers of folders know no dialect; texts that mean null are null there too."""
+    height = Column(name="height", type="decimal", range=Range(low=Fraction(0), high=Fraction(9)), partition=True)
+    pay = Column(name="pay", type="decimal", range=Range(low=Fraction(0), high=Fraction(9)))
+    source = Source(
+        file="data/*/*.csv", format="csv", dialect=Dialect(decimal=",", delimiter=";"), null_values=("", "n.a.")
+    )
+    one = table(height, pay).model_copy(update={"source": source})
+    for name in ("1.5", "2,5", "n.a."):
+        put(tmp_path, f"data/height={name}/0.csv").write_text("pay\n0,5\n1.5\n", encoding="utf-8")
+    with opened(kind, tmp_path) as engine:
+        boxes = engine.aggregate(
+            Catalog(tables={"people": one}),
+            Grouping(table="people", by=()),
+            [Quantity(kind="nonnull", column=name) for name in ("height", "pay")],
+            {},
+            KEY,
+        )
+    assert [open_exact(box).tolist() for box in boxes if isinstance(box, Exact)] == [[2], [3]]
 
 
 def test_equal_files_under_two_values_are_two(kind: str, tmp_path: Path) -> None:

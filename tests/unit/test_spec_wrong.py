@@ -55,6 +55,15 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     # what is not there yet
     ("neighboring: add_remove", "accounting: pdl", "DPR-S202", 8, "`pld`"),
     (SOURCE, "{file: a.csv, database: x, table: people}", "DPR-S235", 16, "both file and database"),
+    (
+        SOURCE
+        + "\n    unit_id: none\n    join: [{reference: places, on: district, add: [region]}]\n    columns:\n      district: {",
+        '{database: "sqlite:///x.db", table: people}\n    unit_id: none\n'
+        "    join: [{reference: places, on: district, add: [region]}]\n    columns:\n      district: {partition: true, ",
+        "DPR-S549",
+        20,
+        "leave it out",
+    ),
     (SOURCE, "{delta: data/people}", "DPR-S246", 16, "version: N"),
     (SOURCE, "{delta: data/people, version: -1}", "DPR-S209", 16, "_delta_log"),
     (SOURCE, "{delta: data/people, version: newest}", "DPR-S209", 16, "digits"),

@@ -64,6 +64,9 @@ def check_partition(name: str, table: TableSpec, at: Path, findings: Findings) -
     if column.is_derived or any(name in join.add for join in table.join):
         says = f"is for columns of the source, and this one is {'computed' if column.is_derived else 'joined'}"
         findings.add("DPR-S549", here, says, "leave it out", at)
+    elif table.source.database is not None:
+        says, about = "is for files and Delta tables, and this source is a database", (*at[:2], "source")
+        findings.add("DPR-S549", here, says, "leave it out", about)
 
 
 def _check_number(column: ColumnSpec, grid: Grid | None, at: Path, findings: Findings) -> None:
