@@ -246,7 +246,7 @@ def target_of(rule: Mapped, value: Any) -> Any:
 
 
 def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.glob(table.source.file)):
+    for path in sorted(folder.glob(table.files.file)):
         said = said_by(table, path.relative_to(folder))
         if table.source.format == "parquet":
             yield from ({**row, **said} for row in pq.ParquetFile(io.BytesIO(path.read_bytes())).read().to_pylist())

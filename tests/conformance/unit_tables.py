@@ -109,7 +109,7 @@ def hidden(table: Table) -> Table:
 def partitioned(table: Table, *names: str) -> Table:
     """The same table with some columns in the paths of its files."""
     columns = tuple(each.model_copy(update={"partition": each.name in names}) for each in table.columns)
-    file = "/".join([*(f"{name}=*" for name in names), table.source.file])
+    file = "/".join([*(f"{name}=*" for name in names), table.files.file])
     return table.model_copy(update={"columns": columns, "source": table.source.model_copy(update={"file": file})})
 
 
