@@ -61,4 +61,6 @@ class SourceReader(Protocol):
         ...
 
 
-SOURCE_READERS: dict[str, Callable[[Path, Mapping[str, str]], SourceReader]] = dict.fromkeys(FILE_FORMATS, FileReader)
+SOURCE_READERS: dict[str, Callable[[Path, Mapping[str, str]], SourceReader]] = dict.fromkeys(
+    (*FILE_FORMATS, "delta"), FileReader
+)

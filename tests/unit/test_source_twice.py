@@ -13,7 +13,7 @@ import pytest
 
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines import ENGINES, Engine
-from dprelease.engines.files.source import files
+from dprelease.engines.files.places.folders import files
 from dprelease.errors import TableMismatch
 from dprelease.ledger import open_ledger
 from dprelease.release.project import Project

@@ -26,8 +26,9 @@ from dprelease.engines.duck.pipeline import publicly_joined
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import UNIT, our_name, unit_name
 from dprelease.engines.files.decimals import Grids, grid_name, grids_read
+from dprelease.engines.files.places.found import data_files
 from dprelease.engines.files.rows import in_period, typed_with_steps
-from dprelease.engines.files.source import checked_headers, files, stored_blocks, stored_columns
+from dprelease.engines.files.source import checked_headers, stored_blocks, stored_columns
 from dprelease.engines.look.odd_values import OddValues
 from dprelease.engines.look.query_counts import Beyond, QueryCounts, UnitSums, beyond_bound
 
@@ -102,21 +103,21 @@ def count_rows(
         TableMismatch: If a declared column is missing from a file.
         Exception: Whatever a driver raises, whose text may quote a row: the caller lets none of it out.
     """
-    paths = files(table.source, folder, environment)
-    headers = checked_headers(table, paths)
+    whole = table.model_copy(update={"time": None})  # so that no row is left out because of its time
+    found = data_files(whole, folder, environment)
+    headers = checked_headers(table, [each.path for each in found])
     lent = {column.name for column in table.columns if column.lent_by is not None}
     kept = {label: asked for label, asked in queries.items() if not lent & _looked_at(table, asked)}
-    counts = RowCounts(table, files=len(paths), queries=dict(kept))
+    counts = RowCounts(table, files=len(found), queries=dict(kept))
     counts.left_out = tuple(label for label in queries if label not in kept)
-    whole = table.model_copy(update={"time": None})  # so that no row is left out because of its time
     backend, numbers = locked_connection(), count(1)
     try:
         with Stage(backend, numbers) as lasting:
             reading = _Reading(catalog, table, references, counts, lasting, lambda: Stage(backend, numbers))
-            for at, (path, header) in enumerate(zip(paths, headers, strict=True), start=1):
-                for block in stored_blocks(whole, path, header, stored_columns(table)):
+            for at, (file, header) in enumerate(zip(found, headers, strict=True), start=1):
+                for block in stored_blocks(whole, file.path, header, stored_columns(table), file.values):
                     reading.add(block)
-                show(at, len(paths))
+                show(at, len(found))
             reading.end()
     finally:
         backend.disconnect()
@@ -167,7 +168,8 @@ class _Reading:
         """Count a block of stored values."""
         self._counts.rows += len(block[0])
         if self._table.source.has_lines:
-            self._counts.unparsed += block[0].null_count
+            own = [array for column, array in zip(self._stored, block, strict=False) if not column.partition]
+            self._counts.unparsed += own[0].null_count if own else 0
         stored = dict(zip((column.name for column in self._stored), block, strict=False))
         time = self._table.time
         if time is not None:
@@ -188,11 +190,14 @@ class _Reading:
         source = self._table.source
         unit = column.name == self._table.unit_id
         steps = self._grids.get(column.name, ())
-        return typed_with_steps(column, stored, source.null_values, steps, unit=unit, dialect=source.notation)
+        dialect = None if column.partition else source.notation
+        return typed_with_steps(column, stored, source.null_values, steps, unit=unit, dialect=dialect)
 
     def _odd(self, column: Column, stored: Any, values: Any) -> None:
         source = self._table.source
-        self._counts.columns[column.name].add(stored, values, source.null_values, source.notation)
+        self._counts.columns[column.name].add(
+            stored, values, source.null_values, None if column.partition else source.notation
+        )
 
     def _arrays(self, stored: Mapping[str, Any], rows: int) -> dict[str, Any]:
         """The columns of a block by our names, counted on the way."""

@@ -24,7 +24,6 @@ from dprelease.catalog.table import (
     PrivateJoin,
     Range,
     Reference,
-    Source,
     Table,
     TableBounds,
     TimeFilter,
@@ -206,12 +205,7 @@ def _table(
     return Table(
         name=name,
         account=table.account,
-        source=Source(
-            file=table.source.file,
-            format=table.source.format,
-            null_values=table.source.null_values,
-            dialect=table.source.dialect,
-        ),
+        source=table.source.declared,
         columns=tuple(sorted(columns, key=lambda column: not column.in_source)),
         joins=tuple(
             Join(reference=join.reference, on=join.on, add=join.add)
@@ -270,6 +264,7 @@ def _column(
         reference=next((join.reference for join in table.join if join.reference and name in join.add), None),
         lent_by=next((join.table for join in table.join if join.table and name in join.add), None),
         derivation=_derivation(name, table),
+        partition=column.partition,
     )
 
 

@@ -113,7 +113,7 @@ def confidential_files(
 
 
 def _sources_of(path: Path) -> tuple[str, ...]:
-    """Every ``source.file`` of a spec, as it is written; none where the file is no spec."""
+    """Every ``source.file`` of a spec, as written, and all that a ``source.delta`` holds; none of what is no spec."""
     try:
         data = read_regular(path, LARGEST)
     except OSError:
@@ -127,9 +127,12 @@ def _sources_in(data: bytes) -> tuple[str, ...]:
     if root is None:
         return ()
     return tuple(
-        text
+        text if at[3] == "file" else f"{text}/**/*"
         for at, text, node in scalars(root)
-        if isinstance(node, YamlNode) and len(at) == 4 and (at[0], *at[2:]) == ("tables", "source", "file")
+        if isinstance(node, YamlNode)
+        and len(at) == 4
+        and (at[0], at[2]) == ("tables", "source")
+        and at[3] in ("file", "delta")
     )
 
 
