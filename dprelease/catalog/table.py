@@ -7,19 +7,22 @@ from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from dprelease.canonical import GrownValue, Value, one_of
-from dprelease.catalog.dialect import Dialect
+from dprelease.canonical import GrownValue, Value
+from dprelease.catalog.source import AnySource, DatabaseSource, Source
+from dprelease.errors import BrokenPromiseError
 
 __all__ = [
+    "AnySource",
     "Binned",
     "Catalog",
     "Column",
     "ColumnType",
     "Computed",
+    "DatabaseSource",
     "Derivation",
     "Hierarchy",
     "Join",
@@ -221,32 +224,6 @@ class TimeFilter(Value):
     end: date
 
 
-SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
-"""What a source may be, and the ending of its files; an engine says which of them it reads (``Engine.formats``)."""
-
-
-class Source(GrownValue):
-    """Where the rows are, as written (``${env:NAME}`` stays unresolved, so that no secret enters a plan).
-
-    Attributes:
-        file: A path or a pattern.
-        format: A name of ``SOURCE_FORMATS``.
-        null_values: Texts that mean null, as the file writes them.
-        dialect: How a CSV writes its rows.
-    """
-
-    LATER: ClassVar[tuple[str, ...]] = ("dialect",)
-    file: str
-    format: Annotated[str, one_of(lambda: SOURCE_FORMATS)]
-    null_values: tuple[str, ...] = ("",)
-    dialect: Dialect = Dialect()
-
-    @property
-    def notation(self) -> Dialect | None:
-        """How values are written as text; None: as plain ones."""
-        return self.dialect if self.dialect.has_notation else None
-
-
 class Reference(Value):
     """A public file, pinned by its content."""
 
@@ -276,7 +253,7 @@ class Table(GrownValue):
     __slots__ = ("_known_columns", "_known_types")  # as those of ``Value``
     name: str
     account: str
-    source: Source
+    source: AnySource
     columns: tuple[Column, ...]
     joins: tuple[Join, ...] = ()
     unit_id: str | None = None
@@ -296,6 +273,13 @@ class Table(GrownValue):
         if self.bounds is None:
             return None
         return self.bounds.max_rows * prod(join.max_matches for join in self.private_joins)
+
+    @property
+    def files(self) -> Source:
+        """Its source, for a reader of files: it is handed no table whose rows are elsewhere."""
+        if not isinstance(self.source, Source):
+            raise BrokenPromiseError(f"the rows of table {self.name!r} are in no file")
+        return self.source
 
     def column(self, name: str) -> Column:
         """The declared column of that name.

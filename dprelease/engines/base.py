@@ -159,7 +159,7 @@ class Maker(Protocol):
 
     @property
     def formats(self) -> frozenset[str]:
-        """The formats of sources that it reads, as ``catalog.table.SOURCE_FORMATS`` names them."""
+        """The formats of sources that it reads, as ``catalog.source.SOURCE_FORMATS`` names them."""
         ...
 
     def __call__(self, folder: Path, environment: Mapping[str, str]) -> Engine:

@@ -18,7 +18,8 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import SOURCE_FORMATS, Catalog, Key, Source, Table
+from dprelease.catalog.source import SOURCE_FORMATS
+from dprelease.catalog.table import Catalog, Key, Source, Table
 from dprelease.engines import ENGINES, DuckDBEngine, engine_for
 from dprelease.errors import BrokenPromiseError, LedgerError, SpecError, Unsupported
 from dprelease.ledger import LEDGERS, open_ledger, schemes
@@ -295,7 +296,7 @@ class LinesEngine(DuckDBEngine):
 
 
 def _as_csv(table: Table) -> Table:
-    file = table.source.file.replace(".jsonl", ".csv")
+    file = table.files.file.replace(".jsonl", ".csv")
     return table.model_copy(update={"source": Source(file=file, format="csv")})
 
 

@@ -80,11 +80,11 @@ def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
     Raises:
         Unavailable: If a variable is not set, no file matches, or one may not be read.
     """
-    paths = scrubbed(f"table {table.name!r}, looking for its files", lambda: files(table.source, folder, environment))
+    paths = scrubbed(f"table {table.name!r}, looking for its files", lambda: files(table.files, folder, environment))
     for path in paths:
         if not os.access(path, os.R_OK):
             raise Unavailable(
-                f"table {table.name!r}: a file of {table.source.file!r} may not be read by this user",
+                f"table {table.name!r}: a file of {table.files.file!r} may not be read by this user",
                 hint="let this user read it, then run the same command again",
                 code="DPR-E103",
             )
@@ -222,15 +222,15 @@ class Watch:
         return _sorted(new)
 
     def _hashed(self, table: Table, key: bytes, old: Mapping[Path, Hashed]) -> dict[Path, Hashed]:
-        paths = files(table.source, self._folder, self._environment)
-        new = {path: hashed(path, table.source, key, table.account, old.get(path)) for path in paths}
+        paths = files(table.files, self._folder, self._environment)
+        new = {path: hashed(path, table.files, key, table.account, old.get(path)) for path in paths}
         _require_different(table, new)
         return new
 
     def _looks(self, table: Table) -> dict[Path, Look]:
         def looks() -> dict[Path, Look]:
             by_path = {}
-            for path in files(table.source, self._folder, self._environment):
+            for path in files(table.files, self._folder, self._environment):
                 with path.open("rb", buffering=0) as file:
                     by_path[path] = _look(file.fileno())
             return by_path
@@ -242,9 +242,9 @@ def _require_different(table: Table, hashes: Mapping[Path, Hashed]) -> None:
     first: dict[str, int] = {}
     for at, (path, each) in enumerate(hashes.items(), start=1):
         before = first.setdefault(each.digest, at)
-        if before != at and not (each.look.size <= _SMALL and no_rows(table.source, path.read_bytes())):
+        if before != at and not (each.look.size <= _SMALL and no_rows(table.files, path.read_bytes())):
             raise TableMismatch(
-                f"table {table.name!r}: files {before} and {at} of {len(hashes)} of {table.source.file!r}, sorted by "
+                f"table {table.name!r}: files {before} and {at} of {len(hashes)} of {table.files.file!r}, sorted by "
                 "name, are equal, byte for byte",
                 detail="where one is a copy of the other, every row of it would count twice; a charge that was made "
                 "for it stays",

@@ -28,7 +28,7 @@ class FileReader:
 
     def describe(self, table: Table) -> None:
         """Check the files and the names in them."""
-        checked_headers(table, files(table.source, self._folder, self._environment))
+        checked_headers(table, files(table.files, self._folder, self._environment))
 
     def present(self, table: Table) -> None:
         """Check that the files may be read."""
@@ -44,7 +44,7 @@ class FileReader:
 
     def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
         """The blocks of all files, one file after the other, whose names and headers are checked first."""
-        paths = files(table.source, self._folder, self._environment)
+        paths = files(table.files, self._folder, self._environment)
         headers = checked_headers(table, paths)
         read = zip(paths, headers, strict=True)
         return (block for path, names in read for block in stored_blocks(table, path, names, columns))

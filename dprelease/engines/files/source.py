@@ -156,20 +156,20 @@ def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...
         Unavailable: If a file cannot be read.
     """
     return tuple(
-        _checked(table, path, f"{table.source.file!r} (file {at} of {len(paths)})")
+        _checked(table, path, f"{table.files.file!r} (file {at} of {len(paths)})")
         for at, path in enumerate(paths, start=1)
     )
 
 
 def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
     doing = f"table {table.name!r}, columns of {where}"
-    form = FILE_FORMATS[table.source.format]
-    names = scrubbed(doing, lambda: form.names(table.source, path))
+    form = FILE_FORMATS[table.files.format]
+    names = scrubbed(doing, lambda: form.names(table.files, path))
     declared = [column.name for column in stored_columns(table)]
     missing = [name for name in declared if name not in (names or ())]
     advice = None
     if missing or names is None:
-        advice = scrubbed(doing, lambda: form.advice(table.source, path, declared))
+        advice = scrubbed(doing, lambda: form.advice(table.files, path, declared))
     if names is None:
         raise TableMismatch(
             f"table {table.name!r}: {where} has no header line that can be read",
@@ -211,4 +211,4 @@ def stored_blocks(table: Table, path: Path, names: Sequence[str], columns: Seque
     """
     wanted = [column.name for column in columns] or list(names[:1])
     repeated = [column.name for column in columns if column.keys]
-    return FILE_FORMATS[table.source.format].blocks(table, path, names, wanted, repeated)
+    return FILE_FORMATS[table.files.format].blocks(table, path, names, wanted, repeated)

@@ -102,7 +102,7 @@ def count_rows(
         TableMismatch: If a declared column is missing from a file.
         Exception: Whatever a driver raises, whose text may quote a row: the caller lets none of it out.
     """
-    paths = files(table.source, folder, environment)
+    paths = files(table.files, folder, environment)
     headers = checked_headers(table, paths)
     lent = {column.name for column in table.columns if column.lent_by is not None}
     kept = {label: asked for label, asked in queries.items() if not lent & _looked_at(table, asked)}

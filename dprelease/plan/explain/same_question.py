@@ -41,7 +41,7 @@ def question(plan: ReleasePlan) -> str:
     tables = {
         name: table.model_copy(
             update={
-                "source": table.source.model_copy(update={"file": ""}),
+                "source": table.source.without_place(),
                 "columns": tuple(column.model_copy(update={"labels": {}}) for column in table.columns),
             }
         )

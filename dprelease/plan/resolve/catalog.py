@@ -24,7 +24,6 @@ from dprelease.catalog.table import (
     PrivateJoin,
     Range,
     Reference,
-    Source,
     Table,
     TableBounds,
     TimeFilter,
@@ -201,12 +200,7 @@ def _table(
     return Table(
         name=name,
         account=table.account,
-        source=Source(
-            file=table.source.file,
-            format=table.source.format,
-            null_values=table.source.null_values,
-            dialect=table.source.dialect,
-        ),
+        source=table.source.declared,
         columns=tuple(sorted(columns, key=lambda column: not column.in_source)),
         joins=tuple(
             Join(reference=join.reference, on=join.on, add=join.add)

@@ -1,4 +1,4 @@
-"""What the author writes of a confidential source: its files, and how a CSV writes its rows and values."""
+"""What the author writes of a confidential source: files and how a CSV writes its rows, or a table of a database."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.config import JsonDict
 
 from dprelease.canonical import GrownValue
 from dprelease.catalog.dialect import ENCODINGS, Dialect, day_pattern
-from dprelease.catalog.table import SOURCE_FORMATS
+from dprelease.catalog.source import SOURCE_FORMATS, AnySource, DatabaseSource, Source
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Constant, Numeral
 from dprelease.spec.text.scalars import AsWritten, Filled, Whole, kind_of, refuse
@@ -25,6 +26,14 @@ def _readable(file: str) -> str:
     if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
         endings = " nor in ".join(SOURCE_FORMATS.values())
         raise refuse("DPR-S216", f"names a file that ends neither in {endings}", "export it as one of these")
+    return file
+
+
+def _query_file(file: str) -> str:
+    if not file.lower().endswith(".sql"):
+        raise refuse(
+            "DPR-S236", "names a query that is no .sql file", "write the query into a file, such as people.sql"
+        )
     return file
 
 
@@ -94,15 +103,38 @@ def _skipped(number: int) -> int:
     return number
 
 
-class SourceSpec(SpecValue, GrownValue):
-    """Where the confidential rows are, and how they are written."""
+_OF_FILES = ("file",)
+_OF_CSV = (
+    *("delimiter", "quote", "decimal", "thousands", "encoding", "header", "skip"),
+    *("date_format", "true_values", "false_values"),
+)
+_OF_DATABASES = ("database", "table", "in_schema", "view", "query")
+_KINDS: Mapping[str, tuple[str, ...]] = {"file": (*_OF_FILES, *_OF_CSV), "database": _OF_DATABASES}
+"""The kinds of sources, by the field that makes a source one: its fields, besides those that every kind has."""
 
-    LATER: ClassVar[tuple[str, ...]] = (
-        *("delimiter", "quote", "decimal", "thousands", "encoding", "header", "skip"),
-        *("date_format", "true_values", "false_values"),
+_ONE_KIND: JsonDict = {"oneOf": [{"required": [kind]} for kind in _KINDS]}
+
+
+class SourceSpec(SpecValue, GrownValue):
+    """Where the confidential rows are, and how they are written: of one kind of `_KINDS`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_ONE_KIND)
+    LATER: ClassVar[tuple[str, ...]] = (*_OF_FILES, *_OF_CSV, *_OF_DATABASES)
+    file: Annotated[Filled, AfterValidator(_readable)] | None = Field(
+        None, description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
     )
-    file: Annotated[Filled, AfterValidator(_readable)] = Field(
-        description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
+    database: Filled | None = Field(
+        None, description="Instead: the URL of a database, such as ${env:OFFICE_DB} or sqlite:///data/office.db."
+    )
+    table: Filled | None = Field(None, description="Database: the name of a table, or of a view.")
+    in_schema: Filled | None = Field(
+        None, alias="schema", description="Database: the schema of the table; left out: the usual one (public, main)."
+    )
+    view: bool = Field(
+        False, description="Database: true says that it is a view, of which a unit's rows come from that unit alone."
+    )
+    query: Annotated[Filled, AfterValidator(_query_file)] | None = Field(
+        None, description="Database, instead of a table: a file .sql that policy.yaml lists under `source_queries`."
     )
     null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
     delimiter: Annotated[Literal[",", ";", "\t", "|"], _mark(_DELIMITERS)] = Field(
@@ -132,8 +164,25 @@ class SourceSpec(SpecValue, GrownValue):
 
     @property
     def format(self) -> str:
-        """The source's format, by the ending of the file."""
-        return next(name for name, ending in SOURCE_FORMATS.items() if self.file.lower().endswith(ending))
+        """The format of the files, by their ending; ``database`` where there are none."""
+        if self.file is None:
+            return "database"
+        file = self.file.lower()
+        return next(name for name, ending in SOURCE_FORMATS.items() if file.endswith(ending))
+
+    @property
+    def declared(self) -> AnySource:
+        """The source of a plan."""
+        if self.database is not None:
+            return DatabaseSource(
+                database=self.database,
+                table=self.table,
+                in_schema=self.in_schema,
+                view=self.view,
+                query=self.query,
+                null_values=self.null_values,
+            )
+        return Source(file=self.file or "", format=self.format, null_values=self.null_values, dialect=self.dialect)
 
     @property
     def dialect(self) -> Dialect:
@@ -153,8 +202,34 @@ class SourceSpec(SpecValue, GrownValue):
         )
 
     @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        said = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        if len(said) != 1:
+            found = " and ".join(said) or f"neither {' nor '.join(_KINDS)}"
+            hint = 'write one: `{file: data/people.csv}` or `{database: "${env:OFFICE_DB}", table: people}`'
+            raise refuse("DPR-S235", f"has {'both ' * bool(said)}{found}", hint)
+        others = {self._written(name): kind for kind, names in _KINDS.items() for name in names if kind not in said}
+        if mixed := [name for name in map(self._written, self.model_fields_set) if name in others]:
+            name = min(mixed)
+            says = f"has `{name}`, which only a source with `{others[name]}` has"
+            raise refuse("DPR-S235", says, f"leave it out, or write `{others[name]}` in place of `{said[0]}`")
+        if self.database is not None and (self.table is None) == (self.query is None):
+            found = "neither table nor query" if self.table is None else "both table and query"
+            hint = "write one: `table: people`, or `query: people.sql`, which the policy must list"
+            raise refuse("DPR-S236", f"has {found}", hint)
+        if self.query is not None and (self.in_schema is not None or self.view):
+            hint = "leave `schema` and `view` out: the query itself names what it reads"
+            raise refuse("DPR-S236", "has a query beside what belongs to a table", hint)
+        return self
+
+    @classmethod
+    def _written(cls, name: str) -> str:
+        """The name of a field in the file."""
+        return cls.model_fields[name].alias or name
+
+    @model_validator(mode="after")
     def _one_meaning(self) -> Self:
-        written = [name for name in self.LATER if name in self.model_fields_set]
+        written = [name for name in _OF_CSV if name in self.model_fields_set]
         if self.format != "csv" and written:
             says = f"has {', '.join(f'`{name}`' for name in written)}, which only a CSV has"
             raise refuse("DPR-S233", says, f"leave it out: a .{self.format} file says itself how it is written")

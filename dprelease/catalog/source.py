@@ -1,0 +1,85 @@
+"""Where the rows of a confidential table are: in files, or in a database."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from dprelease.canonical import GrownValue, one_of
+from dprelease.catalog.dialect import Dialect
+
+__all__ = ["SOURCE_FORMATS", "AnySource", "DatabaseSource", "Source"]
+
+SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
+"""What files may be, and their ending; an engine says which formats it reads (``Engine.formats``)."""
+
+
+class Source(GrownValue):
+    """Files, as written (``${env:NAME}`` stays unresolved, so that no secret enters a plan).
+
+    Attributes:
+        file: A path or a pattern.
+        format: A name of ``SOURCE_FORMATS``.
+        null_values: Texts that mean null, as the file writes them.
+        dialect: How a CSV writes its rows.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ("dialect",)
+    file: str
+    format: Annotated[str, one_of(lambda: SOURCE_FORMATS)]
+    null_values: tuple[str, ...] = ("",)
+    dialect: Dialect = Dialect()
+
+    @property
+    def notation(self) -> Dialect | None:
+        """How values are written as text; None: as plain ones."""
+        return self.dialect if self.dialect.has_notation else None
+
+    @property
+    def place(self) -> str:
+        """Where it is, as it was written."""
+        return self.file
+
+    def without_place(self) -> Self:
+        """The same, wherever it is: two of these are equal where rows mean the same."""
+        return self.model_copy(update={"file": ""})
+
+
+class DatabaseSource(GrownValue):
+    """A table, a view or a fixed query of a database, as written (``${env:NAME}`` stays unresolved).
+
+    Attributes:
+        database: The URL of the database.
+        table: The name of a table or view there; None: the rows are those of a query.
+        in_schema: The schema that it is in; None: the usual one of its kind of database.
+        view: Whether it is a view, whose author promises that the rows of one unit depend on that unit alone.
+        query: The file of a query; None: the rows are those of a table.
+        query_sha256: The content of that file, which the owner of the data has approved; None where there is none.
+        null_values: Texts that mean null, beside the nulls of the database.
+    """
+
+    format: Literal["database"] = "database"
+    database: str
+    table: str | None = None
+    in_schema: str | None = None
+    view: bool = False
+    query: str | None = None
+    query_sha256: str | None = None
+    null_values: tuple[str, ...] = ("",)
+
+    @property
+    def notation(self) -> None:
+        """A database has typed values, and texts are plain ones."""
+        return
+
+    @property
+    def place(self) -> str:
+        """Where it is, as it was written."""
+        within = self.query or ".".join(filter(None, (self.in_schema, self.table)))
+        return f"{self.database}, {within}"
+
+    def without_place(self) -> Self:
+        """The same, wherever it is: two of these are equal where rows mean the same."""
+        return self.model_copy(update={"database": "", "table": None, "in_schema": None, "view": False, "query": None})
+
+
+AnySource = Source | DatabaseSource
