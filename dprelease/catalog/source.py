@@ -6,11 +6,24 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from dprelease.canonical import GrownValue, one_of
 from dprelease.catalog.dialect import Dialect
+from dprelease.catalog.urls import Scheme
 
-__all__ = ["SOURCE_FORMATS", "AnySource", "DatabaseSource", "Source"]
+__all__ = ["DATABASE_SCHEMES", "EXPORT", "SOURCE_FORMATS", "AnySource", "DatabaseSource", "Source"]
 
 SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
 """What files may be, and their ending; an engine says which formats it reads (``Engine.formats``)."""
+
+DATABASE_SCHEMES = {
+    "postgresql": Scheme(("postgresql://", "postgres://"), "postgresql://db.example.org/office", str),
+    "sqlite": Scheme(("sqlite:///",), "sqlite:///data/office.db"),
+    "duckdb": Scheme(("duckdb:///",), "duckdb:///data/office.duckdb"),
+}
+"""The kinds of databases, and how the place of one is written; each has a reader (``engines.databases``)."""
+
+EXPORT = (
+    "rows are read from PostgreSQL, SQLite and DuckDB; of other databases export them to a Parquet or CSV file in one "
+    "read-only transaction, and write `file: ...`"
+)
 
 
 class Source(GrownValue):

@@ -243,7 +243,7 @@ def target_of(rule: Mapped, value: Any) -> Any:
 
 
 def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.glob(table.source.file)):
+    for path in sorted(folder.glob(table.files.file)):
         if table.source.format == "parquet":
             yield from pq.read_table(path).to_pylist()
             continue

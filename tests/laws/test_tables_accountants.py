@@ -6,6 +6,7 @@ import csv
 import html
 import importlib
 import json
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -230,7 +231,19 @@ def _parquet(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(_csv(rows, path)), path)
 
 
-FILES: dict[str, Callable[[Sequence[Mapping[str, str]], Path], object]] = {"csv": _csv, "parquet": _parquet}
+def _sqlite(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE people ({', '.join(rows[0])})")
+        database.executemany(
+            f"INSERT INTO people VALUES ({', '.join('?' * len(rows[0]))})", [(*row.values(),) for row in rows]
+        )
+
+
+FILES: dict[str, Callable[[Sequence[Mapping[str, str]], Path], object]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+    "database": _sqlite,
+}
 ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
 
 
@@ -238,15 +251,18 @@ ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
     ("kind", "source"), [(kind, each) for kind in ENGINES for each in sorted(ENGINES[kind].formats)]
 )
 def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source: str, tmp_path: Path) -> None:
-    ending = SOURCE_FORMATS[source]
-    path = small_project(tmp_path, spec(file=f"rows{ending}"), 1)
+    ending = SOURCE_FORMATS.get(source, ".db")
+    text = spec(file=f"rows{ending}")
+    if source == "database":
+        text = text.replace("file: rows.db", "database: sqlite:///rows.db, table: people")
+    path = small_project(tmp_path, text, 1)
     FILES[source](ROWS, tmp_path / f"rows{ending}")
     plan, _ = travelled(path)
     assert engine_for(plan.catalog.tables.values()) is ENGINES[kind]
 
 
 def test_every_format_of_a_source_has_an_engine() -> None:
-    assert set(SOURCE_FORMATS) == {each for kind in ENGINES for each in ENGINES[kind].formats}
+    assert {*SOURCE_FORMATS, "database"} == {each for kind in ENGINES for each in ENGINES[kind].formats}
     with pytest.raises(SpecError, match="DPR-S216"):
         load(spec(file="rows.xlsx"), "s")
 
@@ -308,7 +324,7 @@ def test_a_second_engine_that_declares_a_format_is_chosen_and_used(
     with pytest.raises(SpecError, match="DPR-S216"):
         planned(path)
     monkeypatch.setitem(SOURCE_FORMATS, "lines", ".jsonl")
-    with pytest.raises(Unsupported, match=r"(?s)DPR-E202.*duckdb reads csv, parquet") as caught:
+    with pytest.raises(Unsupported, match=r"(?s)DPR-E202.*duckdb reads csv, database, parquet") as caught:
         direct.run_directly(Request(target=str(path)))
     assert "lines" in str(caught.value)
     monkeypatch.setitem(ENGINES, "lines", LinesEngine)

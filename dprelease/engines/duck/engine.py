@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
-import duckdb
 import ibis
 
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
-from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck.bounding import bounded_rows
@@ -27,6 +26,7 @@ from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_name
 from dprelease.engines.files.decimals import Grids, grids_read
+from dprelease.engines.locked import lock, unlocked_duckdb
 from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
 from dprelease.errors import EngineError, Unsupported
@@ -44,23 +44,11 @@ def locked_connection() -> Any:
     It has no temporary directory (more data than memory is an error, never a file), reads and writes no file,
     installs and loads no extension, sees no Python variable, and none of that can be switched back on.
     """
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "temp_directory": "",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "python_enable_replacements": "false",
-            "preserve_insertion_order": "false",
-            # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the
-            # many sums of one pass would take much memory, as every possible group has a place.
-            "perfect_ht_threshold": "16",
-        },
-    )
+    # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the many sums
+    # of one pass would take much memory, as every possible group has a place.
+    connection = unlocked_duckdb(perfect_ht_threshold="16")
     backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    lock(connection)
     return backend
 
 
@@ -94,7 +82,7 @@ class DuckDBEngine:
         return "<DuckDBEngine>"
 
     def describe(self, table: Table) -> None:
-        """Check the files of a table and the names in them; see :class:`dprelease.engines.base.Engine`."""
+        """Check the source of a table and the names in it; see :class:`dprelease.engines.base.Engine`."""
         self._reader(table).describe(table)
 
     def check(
@@ -249,6 +237,12 @@ class DuckDBEngine:
         self._combinations[place] = known
         return known[1]
 
+    def stored(
+        self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None]
+    ) -> Iterator[Sequence[Any]]:
+        """Stored values of all rows; see :class:`dprelease.engines.base.OpenedEngine`."""
+        return self._reader(table).blocks(table, columns, show)
+
     def close(self) -> None:
         """Close DuckDB and with it forget every row; a second time does nothing."""
         with self._lock:
@@ -257,6 +251,8 @@ class DuckDBEngine:
                 self._bounds.clear()
                 self._combinations.clear()
                 backend, self._backend = self._backend, None
+                for reader in self._readers.values():
+                    reader.close()
                 scrubbed("closing DuckDB", backend.disconnect)
 
     def _check_open(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,19 @@ class FileReader:
         """The keyed hash of every file."""
         return self._watch.fingerprint(table, key, loaded=loaded)
 
-    def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
+    def blocks(
+        self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None] = lambda done, parts: None
+    ) -> Iterator[list[Any]]:
         """The blocks of all files, one file after the other, whose names and headers are checked first."""
         paths = files(table.files, self._folder, self._environment)
         headers = checked_headers(table, paths)
-        read = zip(paths, headers, strict=True)
-        return (block for path, names in read for block in stored_blocks(table, path, names, columns))
+
+        def read() -> Iterator[list[Any]]:
+            for at, (path, names) in enumerate(zip(paths, headers, strict=True), start=1):
+                yield from stored_blocks(table, path, names, columns)
+                show(at, len(paths))
+
+        return read()
+
+    def close(self) -> None:
+        """Nothing is held."""
