@@ -36,6 +36,7 @@ __all__ = ["PostgresSnapshot"]
 
 Result = TypeVar("Result")
 _SCHEMA = "public"
+_BLOCK = 1 << 22  # bytes on their way
 # Seeds of two hashes of a row's text: no secrets, for what is made of the sums is keyed.
 _SEEDS = (7207164311, 4038451929)
 
@@ -241,7 +242,7 @@ class PostgresSnapshot:
         tell = partial(self._told, table, "reading it")
         connection = self._leader.reader()
         try:
-            cursor = connection.cursor()
+            cursor = connection.cursor(adbc_stmt_kwargs={"adbc.postgresql.batch_size_hint_bytes": str(_BLOCK)})
             tell(lambda: cursor.execute(text))
             batches = tell(cursor.fetch_record_batch)
             while (batch := tell(lambda: next(batches, None))) is not None:

@@ -63,7 +63,8 @@ def postgres_refused(doing: str, error: Exception) -> DpReleaseError:
     """The error for one of a driver, by its class and its SQLSTATE alone."""
     state = getattr(error, "sqlstate", None) or ""
     name = f"{type(error).__name__} {state}".strip()
-    if state.startswith(_GONE) or (not state and "Operational" in name):
+    # Arrow tells of a stream that broke off as of a file.
+    if state.startswith(_GONE) or (not state and ("Operational" in name or isinstance(error, OSError))):
         return gone(doing, name)
     if state == "42501":
         return EngineError(
@@ -188,7 +189,7 @@ class Leader:
 
     def reader(self) -> Any:
         """A further connection that hands over Arrow arrays, in the same state."""
-        return told(_CONNECTING, self._follower, postgres_refused)
+        return told(_CONNECTING, self._follower, _unfollowed)
 
     def _follower(self) -> Any:
         connection = dbapi.connect(make_conninfo(**self._parts), autocommit=True)
@@ -209,6 +210,13 @@ class Leader:
     def close(self) -> None:
         """End the transaction with the connection."""
         self.connection.close()
+
+
+def _unfollowed(doing: str, error: Exception) -> DpReleaseError:
+    """The error where no further connection sees the state: with the one that has it, it is gone."""
+    if getattr(error, "sqlstate", None) in ("22023", "42704"):
+        return gone(doing, "the state that is read has ended with its connection")
+    return postgres_refused(doing, error)
 
 
 def _wrong(why: str, hint: str, code: str) -> EngineError:
