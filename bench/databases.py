@@ -2,8 +2,8 @@
 
     python bench/databases.py [rows]
 
-Needs the programs of a PostgreSQL server (``tests/postgres.py``). Wall time, for the server's work is another process's;
-best of three.
+Needs the programs of a PostgreSQL server (``tests/postgres.py``). Wall time, for the server's work is that of another
+process; best of three.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -36,7 +37,13 @@ MADE = (
     "(n * 104729 % 10000000)::float8 / 100 AS pay, DATE '2024-01-01' + (n % 366)::int AS seen, "
     "'town ' || (n * 13 % 5000)::text AS town FROM "
 )
-ASKED = (Quantity(kind="rows"), Quantity(kind="sum", column="pay", low=0, high=100_000), Quantity(kind="distinct", column="town"), Quantity(kind="nonnull", column="seen"), Quantity(kind="nonnull", column="age"))  # fmt: skip
+ASKED = (
+    Quantity(kind="rows"),
+    Quantity(kind="sum", column="pay", low=0, high=100_000),
+    Quantity(kind="distinct", column="town"),
+    Quantity(kind="nonnull", column="seen"),
+    Quantity(kind="nonnull", column="age"),
+)
 
 
 def best(action: Callable[[], object]) -> float:
@@ -88,7 +95,7 @@ def main() -> None:
                 "postgresql": DatabaseSource(database=database.runner, table="people"),
             }
             times = {
-                name: (best(lambda: answered(folder, each)), best(lambda: hashed(folder, each)))  # noqa: B023 - called at once
+                name: (best(partial(answered, folder, each)), best(partial(hashed, folder, each)))
                 for name, each in sources.items()
             }
             whole = times["parquet"][0]

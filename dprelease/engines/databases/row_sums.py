@@ -24,23 +24,18 @@ def sums_of(table: Table, types: dict[str, str], blocks: Iterable[Sequence[Any]]
         table: The declaration.
         types: The types that columns are stored with.
         blocks: Of each the ``stored_columns`` of the table.
-        hasher: A locked DuckDB of its own, which hashes a row's text: every value by its length and its letters.
+        hasher: A locked DuckDB of its own, which hashes rows: every value at its place.
     """
     columns = [column.model_copy(update={"range": None}) for column in stored_columns(table)]
     rows, low, high = 0, 0, 0
-    text = " || ".join(_text(at) for at in range(len(columns))) or "''"
-    sums = "count(*), sum(md5_number_lower(t)::HUGEINT), sum(md5_number_upper(t)::HUGEINT)"
-    asked = f"SELECT {sums} FROM (SELECT {text} AS t FROM block)"  # noqa: S608 - positions alone
+    names = ", ".join(f"c{at}" for at in range(max(1, len(columns))))
+    sums = f"count(*), sum(hash({names})::HUGEINT), sum(hash('2', {names})::HUGEINT)"
+    asked = f"SELECT {sums} FROM block"  # noqa: S608 - positions alone
     for arrays in in_turn(lambda block: _typed(table, columns, block), blocks):
         hasher.register("block", pa.table(arrays, names=[f"c{at}" for at in range(len(arrays))]))
         count, lower, upper = hasher.execute(asked).fetchall()[0]
         rows, low, high = rows + count, low + int(lower or 0), high + int(upper or 0)
     return RowSums(rows, (low, high), f"duckdb {duckdb.__version__}", types)
-
-
-def _text(at: int) -> str:
-    value = f"c{at}::VARCHAR"
-    return f"coalesce(strlen({value}) || ':' || {value}, '-')"
 
 
 def _typed(table: Table, columns: Sequence[Column], block: Sequence[Any]) -> list[Any]:
