@@ -50,9 +50,10 @@ def reader(tmp_path: Path) -> Iterator[DatabaseReader]:
 
 
 def visits(url: str, name: str | None = "visits", **more: Any) -> Table:
-    fields = {each: more.pop(each) for each in ("columns", "time", "account") if each in more}
+    fields: dict[str, Any] = {"account": "a", "columns": COLUMNS, "time": None}
+    fields |= {each: more.pop(each) for each in [*fields] if each in more}
     source = DatabaseSource(database=url, table=name, **more)
-    return Table(**{"name": "visits", "account": "a", "source": source, "columns": COLUMNS, **fields})
+    return Table(name="visits", source=source, **fields)
 
 
 def refused(reader: DatabaseReader, table: Table) -> DpReleaseError:

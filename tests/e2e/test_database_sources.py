@@ -9,6 +9,7 @@ import itertools
 import os
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -71,6 +72,11 @@ def in_postgres(folder: Path, database: Database) -> str:
     return 'source: {database: "${env:OFFICE_DB}", table: people}'
 
 
+def kinds(database: Database) -> dict[str, Callable[[Path], str]]:
+    """By kind of database, what puts the rows of a project into one and says the source of a spec."""
+    return {"sqlite": in_sqlite, "duckdb": in_duckdb, "postgres": partial(in_postgres, database=database)}
+
+
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Makes what is drawn from entropy the same for each release; called before each of them."""
@@ -100,7 +106,7 @@ def test_the_same_rows_give_the_same_tables_from_every_kind_of_source(
     tmp_path: Path, postgres: Database, monkeypatch: pytest.MonkeyPatch, steady: Callable[[], None]
 ) -> None:
     monkeypatch.setenv("OFFICE_DB", postgres.runner)
-    made = {"sqlite": in_sqlite, "duckdb": in_duckdb, "postgres": lambda folder: in_postgres(folder, postgres)}
+    made = kinds(postgres)
     small_project(tmp_path / "csv")
     plain = released(tmp_path / "csv", SPEC, steady)
     for kind, make in made.items():
@@ -124,7 +130,7 @@ def test_a_look_counts_the_same_in_every_kind_of_source(
     monkeypatch.setenv("OFFICE_DB", postgres.runner)
     small_project(tmp_path / "csv")
     expected = looked(tmp_path / "csv")
-    made = {"sqlite": in_sqlite, "duckdb": in_duckdb, "postgres": lambda folder: in_postgres(folder, postgres)}
+    made = kinds(postgres)
     for kind, make in made.items():
         spec = small_project(tmp_path / kind)
         spec.write_text(SPEC.replace(FILE, make(tmp_path / kind)), encoding="utf-8")

@@ -71,7 +71,14 @@ def fingerprint(folder: Path, table: Table) -> tuple[str, ...]:
 def test_a_fingerprint_counts_rows_and_knows_no_order(tmp_path: Path) -> None:
     first = fingerprint(tmp_path, made(tmp_path, ["a", "b", None]))
     assert fingerprint(tmp_path, made(tmp_path, [None, "b", "a"])) == first
-    others = [["a", "b"], ["a", "b", None, None], ["a", "b", ""], ["a", "b", "None"], ["ab", None, None], []]
+    others: list[list[Any]] = [
+        ["a", "b"],
+        ["a", "b", None, None],
+        ["a", "b", ""],
+        ["a", "b", "None"],
+        ["ab", None, None],
+        [],
+    ]
     found = [fingerprint(tmp_path, made(tmp_path, each)) for each in others]
     assert len({first, *found}) == 1 + len(others)
     assert all(len({*first} & {*each}) == 1 for each in found)  # which table it is
@@ -144,3 +151,14 @@ def test_a_query_is_read_as_the_policy_lists_it_and_no_other(tmp_path: Path) -> 
         plan_release(open_target(spec))
     with pytest.raises(DpReleaseError, match="DPR-E340"):
         DatabaseReader(tmp_path, {}).describe(table)
+
+
+def test_a_database_is_no_public_file(tmp_path: Path) -> None:
+    spec = small_project(tmp_path)
+    made(tmp_path, [1])
+    (tmp_path / "places.csv").unlink()
+    (tmp_path / "places.csv").symlink_to(tmp_path / "a.db")
+    source = 'source: {database: "sqlite:///a.db", table: t}'
+    spec.write_text(SPEC.replace('source: {file: "people-*.csv", null_values: ["", N]}', source), encoding="utf-8")
+    with pytest.raises(SpecError, match="DPR-S690"):
+        plan_release(open_target(spec))
