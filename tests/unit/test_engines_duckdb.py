@@ -85,8 +85,8 @@ def test_more_rows_than_memory_is_an_error_and_no_spill_file(tmp_path: Path, mon
 
     connect = duckdb.connect
 
-    def small(name: str, config: dict[str, Any]) -> Any:
-        return connect(name, config={**config, "memory_limit": "40MB", "threads": 1})
+    def small(name: str, config: dict[str, Any], **more: Any) -> Any:
+        return connect(name, **more, config={**config, "memory_limit": "40MB", "threads": 1})
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
