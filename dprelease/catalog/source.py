@@ -9,8 +9,19 @@ from pydantic import Field
 
 from dprelease.canonical import GrownValue, one_of
 from dprelease.catalog.dialect import STATISTICAL, Dialect
+from dprelease.catalog.urls import Scheme
 
-__all__ = ["SOURCE_FORMATS", "STORES", "AnySource", "DatabaseSource", "DeltaSource", "Source", "store_problem"]
+__all__ = [
+    "DATABASE_SCHEMES",
+    "EXPORT",
+    "SOURCE_FORMATS",
+    "STORES",
+    "AnySource",
+    "DatabaseSource",
+    "DeltaSource",
+    "Source",
+    "store_problem",
+]
 
 SOURCE_FORMATS = {name: f".{name}" for name in ("csv", "csv.gz", "csv.zst", "parquet", *STATISTICAL)}
 """What files may be, and their ending; an engine says which formats it reads (``Engine.formats``)."""
@@ -40,6 +51,19 @@ def store_problem(address: str) -> tuple[str, str] | None:
         never = "take it out, and out of every file that it stands in: credentials come from the environment alone"
         return "holds a name or a password before an @", never
     return None if _ADDRESS.fullmatch(address) else ("is no whole address of an object store", hint)
+
+
+DATABASE_SCHEMES = {
+    "postgresql": Scheme(("postgresql://", "postgres://"), "postgresql://db.example.org/office", str),
+    "sqlite": Scheme(("sqlite:///",), "sqlite:///data/office.db"),
+    "duckdb": Scheme(("duckdb:///",), "duckdb:///data/office.duckdb"),
+}
+"""The kinds of databases, and how the place of one is written; each has a reader (``engines.databases``)."""
+
+EXPORT = (
+    "rows are read from PostgreSQL, SQLite and DuckDB; of other databases export them to a Parquet or CSV file in one "
+    "read-only transaction, and write `file: ...`"
+)
 
 
 class Source(GrownValue):

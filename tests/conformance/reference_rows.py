@@ -253,7 +253,7 @@ def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
             yield from ({**row, **said} for row in pq.ParquetFile(io.BytesIO(path.read_bytes())).read().to_pylist())
             continue
         if table.source.format in KINDS:
-            yield from read_statistical(path)
+            yield from ({**row, **said} for row in read_statistical(path))
             continue
         names: list[str] | None = None
         for record in unpacked(path.read_bytes(), table.source.format).removeprefix(b"\xef\xbb\xbf").split(b"\n"):

@@ -6,6 +6,7 @@ import csv
 import html
 import importlib
 import json
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -240,11 +241,20 @@ def _statistical(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     write_statistical(path, {name.upper() if upper else name: [float(row[name]) for row in rows] for name in rows[0]})
 
 
+def _sqlite(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE people ({', '.join(rows[0])})")
+        database.executemany(
+            f"INSERT INTO people VALUES ({', '.join('?' * len(rows[0]))})", [(*row.values(),) for row in rows]
+        )
+
+
 FILES: dict[str, Callable[[Sequence[Mapping[str, str]], Path], object]] = {
     "csv": _csv,
     "parquet": _parquet,
     **dict.fromkeys(("csv.gz", "csv.zst"), _packed),
     **dict.fromkeys(KINDS, _statistical),
+    "database": _sqlite,
 }
 ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
 
@@ -253,8 +263,10 @@ ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
     ("kind", "source"), [(kind, each) for kind in ENGINES for each in sorted(ENGINES[kind].formats)]
 )
 def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source: str, tmp_path: Path) -> None:
-    ending = SOURCE_FORMATS[source]
+    ending = SOURCE_FORMATS.get(source, ".db")
     text = spec(file=f"rows{ending}")
+    if source == "database":
+        text = text.replace("file: rows.db", "database: sqlite:///rows.db, table: people")
     path = small_project(tmp_path, text.replace("sex", "SEX") if source == "por" else text, 1)
     FILES[source](ROWS, tmp_path / f"rows{ending}")
     plan, _ = travelled(path)
@@ -262,7 +274,7 @@ def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source:
 
 
 def test_every_format_of_a_source_has_an_engine() -> None:
-    assert set(SOURCE_FORMATS) == {each for kind in ENGINES for each in ENGINES[kind].formats}
+    assert {*SOURCE_FORMATS, "database"} == {each for kind in ENGINES for each in ENGINES[kind].formats}
     with pytest.raises(SpecError, match="DPR-S216"):
         load(spec(file="rows.xlsx"), "s")
 

@@ -54,7 +54,7 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     ("at_most: {epsilon: 3, delta: 1e-8}", "at_most: {epsilon: 3}", "DPR-S201", 10, "write both"),
     # what is not there yet
     ("neighboring: add_remove", "accounting: pdl", "DPR-S202", 8, "`pld`"),
-    (SOURCE, "{file: a.csv, database: x, table: people}", "DPR-S235", 16, "both file and database"),
+    (SOURCE, "{file: a.csv, database: sqlite:///x, table: people}", "DPR-S235", 16, "both file and database"),
     (
         SOURCE
         + "\n    unit_id: none\n    join: [{reference: places, on: district, add: [region]}]\n    columns:\n      district: {",
@@ -75,12 +75,15 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     (SOURCE, '{file: "hdfs://office/people.csv"}', "DPR-S245", 16, "s3://BUCKET/"),
     (SOURCE, "{table: people}", "DPR-S235", 16, "neither file nor delta nor database"),
     (SOURCE, "{file: a.csv, table: people}", "DPR-S235", 16, "`table`, which only a source with `database` has"),
-    (SOURCE, '{database: x, table: people, delimiter: ";"}', "DPR-S235", 16, "`file` in place of `database`"),
-    (SOURCE, "{database: x, schema: public, fil: a.csv}", "DPR-S200", 16, "`file`"),
-    (SOURCE, "{database: x}", "DPR-S236", 16, "neither table nor query"),
-    (SOURCE, "{database: x, table: people, query: people.sql}", "DPR-S236", 16, "both table and query"),
-    (SOURCE, "{database: x, query: people.txt}", "DPR-S236", 16, "people.sql"),
-    (SOURCE, "{database: x, query: people.sql, schema: public}", "DPR-S236", 16, "the query itself"),
+    (SOURCE, '{database: sqlite:///x, table: people, delimiter: ";"}', "DPR-S235", 16, "`file` in place of `database`"),
+    (SOURCE, "{database: sqlite:///x, schema: public, fil: a.csv}", "DPR-S200", 16, "`file`"),
+    (SOURCE, "{database: people.db, table: people}", "DPR-S237", 16, "sqlite:///data/office.db"),
+    (SOURCE, "{database: mysql://db/x, table: people}", "DPR-S237", 16, "export them"),
+    (SOURCE, "{database: postgresql://me:word@db/x, table: people}", "DPR-S238", 16, "one variable"),
+    (SOURCE, "{database: sqlite:///x}", "DPR-S236", 16, "neither table nor query"),
+    (SOURCE, "{database: sqlite:///x, table: people, query: people.sql}", "DPR-S236", 16, "both table and query"),
+    (SOURCE, "{database: sqlite:///x, query: people.txt}", "DPR-S236", 16, "people.sql"),
+    (SOURCE, "{database: sqlite:///x, query: people.sql, schema: public}", "DPR-S236", 16, "the query itself"),
     ("title: People", "totals: [[sex]]", "DPR-S300", 31, "one query for each"),
     ("title: People", "levels: geography", "DPR-S653", 31, "marginals"),
     # times

@@ -7,10 +7,9 @@ in DuckDB's memory and in no file: of each unit how many rows it has, and in whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import ibis
@@ -26,9 +25,8 @@ from dprelease.engines.duck.pipeline import publicly_joined
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import UNIT, our_name, unit_name
 from dprelease.engines.files.decimals import Grids, grid_name, grids_read
-from dprelease.engines.files.places.found import data_files
 from dprelease.engines.files.rows import in_period, typed_with_steps
-from dprelease.engines.files.source import checked_headers, stored_blocks, stored_columns
+from dprelease.engines.files.source import stored_columns
 from dprelease.engines.look.odd_values import OddValues
 from dprelease.engines.look.query_counts import Beyond, QueryCounts, UnitSums, beyond_bound
 
@@ -83,8 +81,7 @@ def count_rows(
     table: Table,
     queries: Mapping[str, QueryCounts],
     references: References,
-    folder: Path,
-    environment: Mapping[str, str],
+    read: Callable[[Table, Sequence[Column], Show], Iterator[Sequence[Any]]],
     show: Show = lambda done, total: None,
 ) -> RowCounts:
     """Read a table once, block by block, and count.
@@ -94,8 +91,7 @@ def count_rows(
         table: That is read.
         queries: What is asked of it, by label; each is filled in.
         references: The public tables that joins name.
-        folder: What sources are relative to.
-        environment: What ``${env:NAME}`` in them names.
+        read: Hands over the stored values of a table, block by block (``Engine.stored``).
         show: Called after every file with how many are done, and how many there are.
 
     Raises:
@@ -104,20 +100,21 @@ def count_rows(
         Exception: Whatever a driver raises, whose text may quote a row: the caller lets none of it out.
     """
     whole = table.model_copy(update={"time": None})  # so that no row is left out because of its time
-    found = data_files(whole, folder, environment)
-    headers = checked_headers(table, [each.path for each in found])
     lent = {column.name for column in table.columns if column.lent_by is not None}
     kept = {label: asked for label, asked in queries.items() if not lent & _looked_at(table, asked)}
-    counts = RowCounts(table, files=len(found), queries=dict(kept))
+    counts = RowCounts(table, queries=dict(kept))
     counts.left_out = tuple(label for label in queries if label not in kept)
     backend, numbers = locked_connection(), count(1)
     try:
         with Stage(backend, numbers) as lasting:
             reading = _Reading(catalog, table, references, counts, lasting, lambda: Stage(backend, numbers))
-            for at, (file, header) in enumerate(zip(found, headers, strict=True), start=1):
-                for block in stored_blocks(whole, file.path, header, stored_columns(table), file.values):
-                    reading.add(block)
-                show(at, len(found))
+
+            def count_files(done: int, total: int) -> None:
+                counts.files = total
+                show(done, total)
+
+            for block in read(whole, stored_columns(table), count_files):
+                reading.add(block)
             reading.end()
     finally:
         backend.disconnect()

@@ -12,7 +12,17 @@ from pydantic.config import JsonDict
 
 from dprelease.canonical import GrownValue
 from dprelease.catalog.dialect import AS_STORED, ENCODINGS, STATISTICAL, Dialect, day_pattern
-from dprelease.catalog.source import SOURCE_FORMATS, AnySource, DatabaseSource, DeltaSource, Source, store_problem
+from dprelease.catalog.source import (
+    DATABASE_SCHEMES,
+    EXPORT,
+    SOURCE_FORMATS,
+    AnySource,
+    DatabaseSource,
+    DeltaSource,
+    Source,
+    store_problem,
+)
+from dprelease.catalog.urls import HOLD, VARIABLE, user_part
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Constant, Numeral
 from dprelease.spec.text.scalars import AsWritten, Filled, Whole, kind_of, refuse
@@ -35,6 +45,26 @@ def _readable(file: str) -> str:
     if "://" in file and not file.startswith("${") and (problem := store_problem(_VARIABLE.sub("x", file))):
         raise refuse("DPR-S245", *problem)
     return file
+
+
+_SECRET = re.compile(r"[?&](?:user|(?:ssl)?password)=([^&]*)", re.IGNORECASE)
+_FOREIGN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def _database(written: str) -> str:
+    """A URL of a known kind; what looks like a server may have a password in it, which no message repeats."""
+    bare, known = VARIABLE.sub(HOLD, written), tuple(DATABASE_SCHEMES.values())
+    examples = ", ".join(f"`database: {each.example}`" for each in known)
+    if not bare.startswith(HOLD) and not any(scheme.takes(bare) for scheme in known):
+        begins = any(bare.lower().startswith(prefix.rstrip("/")) for each in known for prefix in each.prefixes)
+        if _FOREIGN.match(bare) and not begins:
+            raise refuse("DPR-S237", "names a database of a kind that is not read", EXPORT)
+        raise refuse("DPR-S237", "is no URL of a database", f'write {examples}, or "${{env:NAME}}" that holds one')
+    credentials = [*user_part(bare, known).split(":"), *_SECRET.findall(bare)]
+    if any(each.strip(HOLD) for each in credentials):
+        hint = "name one variable that holds the whole URL, ${env:OFFICE_DB}; or leave user and password to a service "
+        raise refuse("DPR-S238", "holds a user or a password", f"{hint}file (?service=NAME) and a password file")
+    return written
 
 
 def _query_file(file: str) -> str:
@@ -164,7 +194,7 @@ class SourceSpec(SpecValue, GrownValue):
     version: Annotated[Whole, AfterValidator(_numbered)] | None = Field(
         None, description="Delta: the number of the version that is read."
     )
-    database: Filled | None = Field(
+    database: Annotated[Filled, AfterValidator(_database)] | None = Field(
         None, description="Instead: the URL of a database, such as ${env:OFFICE_DB} or sqlite:///data/office.db."
     )
     table: Filled | None = Field(None, description="Database: the name of a table, or of a view.")

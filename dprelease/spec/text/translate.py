@@ -36,6 +36,7 @@ _ALSO_NAMED = {
     "approvals.approvers",
     "approvals.required",
     "schedule.skip",
+    "source_queries",
 }
 _SHAPES = {
     "model": ("a mapping", "write `name: value` lines below it"),
