@@ -96,6 +96,52 @@ def test_values_do_not_change_places_unseen(tmp_path: Path) -> None:
     assert not {*fingerprint(tmp_path, every[0])} & {*fingerprint(tmp_path, every[1])}
 
 
+def written(folder: Path, value: str) -> None:
+    """Another process adds a row and commits it."""
+    with sqlite3.connect(folder / "a.db") as database:
+        database.execute("INSERT INTO t VALUES (99, ?)", [value])
+    database.close()
+
+
+def values_of(reader: DatabaseReader, table: Table) -> list[Any]:
+    return [value for (block,) in reader.blocks(table, [X]) for value in typed(X, block).to_pylist()]
+
+
+def in_wal(folder: Path) -> None:
+    """Readers do not stop writers."""
+    with sqlite3.connect(folder / "a.db") as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    database.close()
+
+
+def test_the_parts_of_a_table_are_read_in_one_state_whoever_writes_between_them(tmp_path: Path) -> None:
+    table = made(tmp_path, ["a", "b"])
+    in_wal(tmp_path)
+    reader = DatabaseReader(tmp_path, {})
+    known = reader.fingerprint(table, KEY, loaded=False)
+    begun = reader.blocks(table, [X])  # all rows, for which there is not enough memory
+    next(begun)
+    del begun
+    for _ in range(3):
+        written(tmp_path, "later")
+        assert values_of(reader, table) == ["a", "b"]
+    assert reader.fingerprint(table, KEY, loaded=True) == known
+    reader.close()
+    assert values_of(DatabaseReader(tmp_path, {}), table) == ["a", "b", "later", "later", "later"]
+
+
+def test_a_table_that_was_let_go_of_and_written_to_is_not_read_again(tmp_path: Path) -> None:
+    table = made(tmp_path, ["a", "b"])
+    in_wal(tmp_path)
+    reader = DatabaseReader(tmp_path, {})
+    reader.fingerprint(table, KEY, loaded=False)
+    assert values_of(reader, table) == ["a", "b"]  # all of it is in memory, so that its state is let go of
+    written(tmp_path, "later")
+    with pytest.raises(DpReleaseError, match="DPR-E105"):
+        values_of(reader, table)
+    reader.close()
+
+
 @pytest.mark.parametrize(
     ("statement", "name", "code"),
     [

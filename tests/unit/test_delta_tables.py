@@ -18,6 +18,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, DeltaSource, Table, TimeFilter
 from dprelease.engines import ENGINES
 from dprelease.engines.files.places.found import data_files
+from dprelease.engines.files.reader import FileReader
 from dprelease.engines.look.row_counts import count_rows
 from dprelease.errors import DpReleaseError, EngineError, MissingExtra, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
@@ -308,7 +309,7 @@ def test_an_append_that_was_made_twice_counts_twice(kind: str, tmp_path: Path) -
 
 
 def test_a_look_counts_the_rows_of_the_version(lake: Path, tmp_path: Path) -> None:
-    counts = count_rows(Catalog(tables={"people": table(1)}), table(1), {}, {}, tmp_path, {})
+    counts = count_rows(Catalog(tables={"people": table(1)}), table(1), {}, {}, FileReader(tmp_path, {}).blocks)
     assert (counts.files, counts.rows, counts.columns["town"].null) == (4, 5, 1)
 
 

@@ -19,6 +19,7 @@ from dprelease.catalog.table import Catalog, Column, Range, Source, Table, TimeF
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files.in_turn import parts_in_turn
 from dprelease.engines.files.places.found import data_files
+from dprelease.engines.files.reader import FileReader
 from dprelease.errors import EngineError, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
 
@@ -181,7 +182,7 @@ def test_a_look_sees_the_rows_of_other_periods(tmp_path: Path) -> None:
     one = table(DAY, PAY, file="data/day=*/*.csv", **of_day("2024-02-01", "2024-03-01"))
     for day, rows in (("2024-01-31", 1), ("2024-02-01", 2), ("later", 4)):
         put(tmp_path, f"data/day={day}/0.csv", *range(rows))
-    counts = count_rows(Catalog(tables={"people": one}), one, {}, {}, tmp_path, {})
+    counts = count_rows(Catalog(tables={"people": one}), one, {}, {}, FileReader(tmp_path, {}).blocks)
     assert (counts.files, counts.rows, counts.out_of_period, counts.timeless) == (3, 7, 1, 4)
 
 

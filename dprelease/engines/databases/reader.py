@@ -2,7 +2,8 @@
 
 A state is held from the first look at a table's rows until the last table that was looked at is loaded. While it is
 held it is what a fingerprint says, and nothing has to be compared: who writes meanwhile writes a later state. Where it
-was lost, or is needed again, another one is taken, and what it holds is compared before a row of it is handed on.
+was lost, or is needed again, another one is taken, and what it holds is compared before a row of it is handed on. A
+table that is read a second time may not fit in memory, and is read in parts: from then on its state is held to the end.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class DatabaseReader:
         self._waiting: dict[str, set[str]] = {}  # tables that were hashed in a state that is held, and not yet loaded
         self._seen: dict[tuple[str, bytes], tuple[str, ...]] = {}
         self._loaded: set[str] = set()
+        self._begun: set[str] = set()  # tables whose rows were asked for
 
     def __repr__(self) -> str:
         return "<DatabaseReader>"  # the key is inside, and URLs with passwords
@@ -87,15 +89,17 @@ class DatabaseReader:
     ) -> Iterator[list[Any]]:
         """The rows of the state that was hashed, or of one that has the same rows."""
         url, identity = self._url(table), table.fingerprint()
+        again = identity in self._begun
+        self._begun.add(identity)
         if identity not in self._waiting.get(url, ()):
             self._require_same(table)
         self._waiting.setdefault(url, set()).add(identity)
         with self._state(table) as snapshot:
             blocks = snapshot.blocks(table, columns)
-        return self._handed_on(url, identity, blocks, show)
+        return self._handed_on(url, identity, blocks, show, again)
 
     def _handed_on(
-        self, url: str, identity: str, blocks: Iterator[list[Any]], show: Callable[[int, int], None]
+        self, url: str, identity: str, blocks: Iterator[list[Any]], show: Callable[[int, int], None], again: bool
     ) -> Iterator[list[Any]]:
         try:
             yield from blocks
@@ -104,8 +108,9 @@ class DatabaseReader:
             raise
         show(1, 1)
         self._loaded.add(identity)
-        self._waiting[url].discard(identity)
-        self._let_go(url)
+        if not again:
+            self._waiting[url].discard(identity)
+            self._let_go(url)
 
     def _require_same(self, table: Table) -> None:
         """Before a table is read in another state than it was hashed in: its rows are the same."""

@@ -25,7 +25,7 @@ from dprelease.catalog.source import (
 from dprelease.catalog.urls import HOLD, VARIABLE, user_part
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Constant, Numeral
-from dprelease.spec.text.scalars import AsWritten, Filled, Whole, kind_of, refuse
+from dprelease.spec.text.scalars import AsWritten, Filled, Flag, Whole, kind_of, refuse
 
 __all__ = ["SourceSpec"]
 
@@ -201,7 +201,7 @@ class SourceSpec(SpecValue, GrownValue):
     in_schema: Filled | None = Field(
         None, alias="schema", description="Database: the schema of the table; left out: the usual one (public, main)."
     )
-    view: bool = Field(
+    view: Flag = Field(
         False, description="Database: true says that it is a view, of which a unit's rows come from that unit alone."
     )
     query: Annotated[Filled, AfterValidator(_query_file)] | None = Field(
