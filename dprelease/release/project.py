@@ -23,6 +23,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
+from dprelease.release.data.approved_queries import approved_hashes, queries_of
 from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.checks.accounts import parallel_flaws
@@ -187,43 +188,11 @@ class Project:
         apart = self.confidential if needed else {}
         paths = {name: self.folder / loaded.spec.references[name].file for name in needed}
         files = {name: read_reference_file(path, apart) for name, path in paths.items()}
-        queries = self._queries(loaded)
+        queries = queries_of(loaded, self.folder)
         catalog = resolve(loaded, files, queries)
         pinned = {name: sha256(data) for name, data in files.items() if isinstance(data, bytes)}
-        approved = {"queries": self._approved(loaded, queries)} if queries else {}
+        approved = {"queries": approved_hashes(loaded, queries, self.policy)} if queries else {}
         return catalog, fingerprint({"references": pinned, "spec": loaded.fingerprint, **approved})
-
-    def _queries(self, loaded: Loaded) -> dict[str, bytes | None]:
-        """The bytes of every query that rows come from, by table; None: there is no such file."""
-        found: dict[str, bytes | None] = {}
-        for name, table in loaded.spec.tables.items():
-            if table.source.query is not None:
-                try:
-                    found[name] = read_regular(self.folder / table.source.query, _LARGEST_TEXT)
-                except (OSError, ValueError):
-                    found[name] = None
-        return found
-
-    def _approved(self, loaded: Loaded, queries: Mapping[str, bytes | None]) -> dict[str, str]:
-        """The SHA-256 of every query, by table: each is in the policy, for a query is a right to look at the data.
-
-        Raises:
-            SpecError: If the policy does not list one, as it is (DPR-S420).
-        """
-        problems, hashes = [], {}
-        for name, data in queries.items():
-            file, digest = loaded.spec.tables[name].source.query or "", sha256(data or b"")
-            hashes[name] = digest
-            if self.policy.source_queries.get(file) != digest:
-                says = (
-                    f"query {file!r} is {'another one' if file in self.policy.source_queries else 'none'} in the policy"
-                )
-                line = f"`source_queries: {{{file}: {digest}}}`"
-                hint = f"its owner, who alone decides this, reads the file and writes {line}"
-                problems.append(Problem("DPR-S420", says, hint, loaded.where("tables", name, "source", "query")))
-        if problems:
-            raise SpecError(problems)
-        return hashes
 
     def accounts(self, loaded: Loaded) -> tuple[Account, ...]:
         """The policy's accounts that the spec's tables name, checked against the spec's unit and relation.
