@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.source import store_problem
+from dprelease.catalog.source import SOURCE_FORMATS, store_problem
 from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files.places.found import data_files
 from dprelease.engines.files.places.objects import StoredObject
 from dprelease.engines.files.places.stores import opened_store
+from dprelease.engines.files.reader import FileReader
 from dprelease.errors import DpReleaseError, EngineError, Retryable, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
 from tests.object_store import ACCESS, SECRET, Bucket, ObjectStore, object_store
@@ -283,3 +284,31 @@ def test_stores_that_no_test_reads_from_open_with_the_credentials_of_the_environ
 )
 def test_addresses_of_every_kind_of_store_are_read(address: str) -> None:
     assert store_problem(address) is None
+
+
+@pytest.mark.parametrize("ending", [each for each in SOURCE_FORMATS if each not in ("csv", "parquet")])
+def test_what_only_a_folder_is_read_from_is_told(kind: str, ending: str, store: ObjectStore, tmp_path: Path) -> None:
+    store.buckets["office"].put(f"d/town=x/a.{ending}", content("csv", [1]))
+    one = table("s3://office/d/town=*/a.csv")
+    source = Source(file=f"s3://office/d/town=*/a.{ending}", format=ending)
+    engine = ENGINES[kind](tmp_path, store.environment)
+    with pytest.raises(Unavailable, match="DPR-E145") as caught:
+        engine.describe(one.model_copy(update={"source": source}))
+    assert f"not {ending}" in str(caught.value)
+    engine.close()
+
+
+def test_an_object_that_is_replaced_between_two_parts_gives_no_answer(store: ObjectStore, tmp_path: Path) -> None:
+    """Each part reads the objects again; the fingerprint after the last one is that of the first."""
+    store.buckets["office"].put("d/town=x/a.csv", content("csv", [1, 2]))
+    one, reader = table("s3://office/d/town=*/*.csv"), FileReader(tmp_path, store.environment)
+    known = reader.fingerprint(one, KEY, loaded=False)
+    parts = [sum(len(block[0]) for block in reader.blocks(one, one.columns)) for _ in range(2)]
+    assert (parts, reader.fingerprint(one, KEY, loaded=True)) == ([2, 2], known)
+    store.buckets["office"].put("d/town=x/a.csv", content("csv", [1, 3]))
+    assert sum(len(block[0]) for block in reader.blocks(one, one.columns)) == 2
+    with pytest.raises(EngineError, match="DPR-E105"):
+        reader.fingerprint(one, KEY, loaded=True)
+    store.buckets["office"].put("d/town=x/a.csv", content("csv", [1, 2]))  # put back: what was read meanwhile was not
+    with pytest.raises(EngineError, match="DPR-E105"):
+        reader.fingerprint(one, KEY, loaded=True)
