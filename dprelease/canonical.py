@@ -186,5 +186,7 @@ class GrownValue(Value):
     @model_serializer(mode="wrap")
     def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = written(self)
-        usual = {name: type(self).model_fields[name].default for name in self.LATER}
-        return {name: each for name, each in fields.items() if name not in usual or getattr(self, name) != usual[name]}
+        later = {name: type(self).model_fields[name] for name in self.LATER}
+        unsaid = {name for name, field in later.items() if getattr(self, name) == field.default}
+        unsaid |= {later[name].alias or name for name in unsaid}
+        return {name: each for name, each in fields.items() if name not in unsaid}

@@ -7,19 +7,23 @@ from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from dprelease.canonical import GrownValue, Value, one_of
-from dprelease.catalog.dialect import STATISTICAL, Dialect
+from dprelease.canonical import GrownValue, Value
+from dprelease.catalog.source import AnySource, DatabaseSource, DeltaSource, Source
+from dprelease.errors import BrokenPromiseError
 
 __all__ = [
+    "AnySource",
     "Binned",
     "Catalog",
     "Column",
     "ColumnType",
     "Computed",
+    "DatabaseSource",
+    "DeltaSource",
     "Derivation",
     "Hierarchy",
     "Join",
@@ -115,9 +119,10 @@ class Column(GrownValue):
         reference: The reference that a join adds this column from; None: no public join does.
         lent_by: The confidential table that a join adds this column from; None: no such join does.
         derivation: How it is computed from other columns of the row; None: it is not.
+        partition: Whether its value stands in the path of a file, in a folder ``name=value``.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from")
+    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from", "partition")
     name: str
     type: ColumnType
     keys: tuple[Key, ...] | None = None
@@ -132,6 +137,7 @@ class Column(GrownValue):
     reference: str | None = None
     lent_by: str | None = None
     derivation: Derivation | None = None
+    partition: bool = False
 
     def grid_of(self, kind: str) -> Fraction:
         """The grid that a quantity of this kind is measured on: ``quantile``, or one that is a sum of values.
@@ -221,37 +227,6 @@ class TimeFilter(Value):
     end: date
 
 
-SOURCE_FORMATS = {name: f".{name}" for name in ("csv", "csv.gz", "csv.zst", "parquet", *STATISTICAL)}
-"""What a source may be, and the ending of its files; an engine says which of them it reads (``Engine.formats``)."""
-
-
-class Source(GrownValue):
-    """Where the rows are, as written (``${env:NAME}`` stays unresolved, so that no secret enters a plan).
-
-    Attributes:
-        file: A path or a pattern.
-        format: A name of ``SOURCE_FORMATS``.
-        null_values: Texts that mean null, as the file writes them.
-        dialect: How a CSV writes its rows; of a statistical file the encoding of its texts.
-    """
-
-    LATER: ClassVar[tuple[str, ...]] = ("dialect",)
-    file: str
-    format: Annotated[str, one_of(lambda: SOURCE_FORMATS)]
-    null_values: tuple[str, ...] = ("",)
-    dialect: Dialect = Dialect()
-
-    @property
-    def has_lines(self) -> bool:
-        """Whether it is a CSV, compressed or not."""
-        return self.format.startswith("csv")
-
-    @property
-    def notation(self) -> Dialect | None:
-        """How values are written as text; None: as plain ones."""
-        return self.dialect if self.dialect.has_notation else None
-
-
 class Reference(Value):
     """A public file, pinned by its content."""
 
@@ -281,7 +256,7 @@ class Table(GrownValue):
     __slots__ = ("_known_columns", "_known_types")  # as those of ``Value``
     name: str
     account: str
-    source: Source
+    source: AnySource
     columns: tuple[Column, ...]
     joins: tuple[Join, ...] = ()
     unit_id: str | None = None
@@ -301,6 +276,13 @@ class Table(GrownValue):
         if self.bounds is None:
             return None
         return self.bounds.max_rows * prod(join.max_matches for join in self.private_joins)
+
+    @property
+    def files(self) -> Source:
+        """Its source, for a reader of files: it is handed no table whose rows are elsewhere."""
+        if not isinstance(self.source, Source):
+            raise BrokenPromiseError(f"the rows of table {self.name!r} are in no file")
+        return self.source
 
     def column(self, name: str) -> Column:
         """The declared column of that name.

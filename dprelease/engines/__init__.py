@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dprelease.catalog.table import Table
-from dprelease.engines.base import Engine, Maker
+from dprelease.engines.base import Engine, Maker, OpenedEngine
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import Unsupported
 
-__all__ = ["ENGINES", "DuckDBEngine", "Engine", "Maker", "engine_for"]
+__all__ = ["ENGINES", "DuckDBEngine", "Engine", "Maker", "OpenedEngine", "engine_for"]
 
 ENGINES: dict[str, Maker] = {"duckdb": DuckDBEngine}
 

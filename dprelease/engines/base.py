@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
-from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.errors import DpReleaseError, EngineError, NotEnoughMemory, Unavailable
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
-__all__ = ["MEMORY", "Engine", "Maker", "scrubbed"]
+__all__ = ["MEMORY", "Engine", "Maker", "OpenedEngine", "scrubbed"]
 
 MEMORY = "DPRELEASE_MEMORY"  # the variable of the environment with the memory that a process may take
 
@@ -156,15 +156,36 @@ class Engine(Protocol):
         ...
 
 
+class OpenedEngine(Engine, Protocol):
+    """What ``ENGINES`` opens: it also hands over what it reads."""
+
+    def stored(
+        self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None]
+    ) -> Iterator[Sequence[Any]]:
+        """Stored values of all rows, block by block, each a list of Arrow arrays: for counts that a person looks at.
+
+        They are those of the state that :meth:`fingerprint` was last asked about, or it says that there is another.
+
+        Args:
+            table: The declaration.
+            columns: What is read.
+            show: Called after every file of the source with how many are done, and how many there are.
+
+        Raises:
+            Unavailable: As in :meth:`describe`, and so is ``TableMismatch``.
+        """
+        ...
+
+
 class Maker(Protocol):
     """The class of an engine: what it reads, and how one is opened."""
 
     @property
     def formats(self) -> frozenset[str]:
-        """The formats of sources that it reads, as ``catalog.table.SOURCE_FORMATS`` names them."""
+        """The formats of sources that it reads, as ``catalog.source.SOURCE_FORMATS`` names them."""
         ...
 
-    def __call__(self, folder: Path, environment: Mapping[str, str]) -> Engine:
+    def __call__(self, folder: Path, environment: Mapping[str, str]) -> OpenedEngine:
         """Open one; sources are relative to the folder, and ``${env:NAME}`` in them names this environment."""
         ...
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dprelease.catalog.table import Column, Table
+from dprelease.engines.databases.reader import DatabaseReader
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.reader import FileReader
 
@@ -42,7 +43,9 @@ class SourceReader(Protocol):
         """
         ...
 
-    def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
+    def blocks(
+        self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None] = lambda done, parts: None
+    ) -> Iterator[list[Any]]:
         """Some columns of all rows as they are stored, block by block; each block a list of Arrow arrays of one length.
 
         What can be refused is refused by the call, before the first block. Rows that are surely of no period of the
@@ -53,6 +56,7 @@ class SourceReader(Protocol):
             table: The declaration.
             columns: What is read, by name and as declared; none of a table without columns of its own: then one array
                 of a block is enough, for its length.
+            show: Called after each part of the source, such as a file, with how many are read and how many there are.
 
         Raises:
             Unavailable: As in ``Engine.describe``.
@@ -60,5 +64,12 @@ class SourceReader(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Let go of what is held for later calls, such as connections; a second time does nothing."""
+        ...
 
-SOURCE_READERS: dict[str, Callable[[Path, Mapping[str, str]], SourceReader]] = dict.fromkeys(FILE_FORMATS, FileReader)
+
+SOURCE_READERS: dict[str, Callable[[Path, Mapping[str, str]], SourceReader]] = {
+    **dict.fromkeys((*FILE_FORMATS, "delta"), FileReader),
+    "database": DatabaseReader,
+}

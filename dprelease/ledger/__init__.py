@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dprelease.catalog.urls import Scheme
 from dprelease.errors import LedgerError
 from dprelease.ledger.ledger import Ledger
 from dprelease.ledger.model.admission import NO_SERIES
@@ -31,7 +32,6 @@ from dprelease.ledger.stores.file_lock import ReleaseLock
 from dprelease.ledger.stores.sqlite import SQLiteStore
 from dprelease.ledger.tables.published import Evidence, PublishedBundle
 from dprelease.plan.document.account import AccountLosses
-from dprelease.spec.ledger_url import Scheme
 
 __all__ = [
     "LEDGERS",

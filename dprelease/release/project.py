@@ -23,6 +23,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
+from dprelease.release.data.approved_queries import approved_hashes, queries_of
 from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.checks.accounts import parallel_flaws
@@ -187,9 +188,11 @@ class Project:
         apart = self.confidential if needed else {}
         paths = {name: self.folder / loaded.spec.references[name].file for name in needed}
         files = {name: read_reference_file(path, apart) for name, path in paths.items()}
-        catalog = resolve(loaded, files)
+        queries = queries_of(loaded, self.folder)
+        catalog = resolve(loaded, files, queries)
         pinned = {name: sha256(data) for name, data in files.items() if isinstance(data, bytes)}
-        return catalog, fingerprint({"references": pinned, "spec": loaded.fingerprint})
+        approved = {"queries": approved_hashes(loaded, queries, self.policy)} if queries else {}
+        return catalog, fingerprint({"references": pinned, "spec": loaded.fingerprint, **approved})
 
     def accounts(self, loaded: Loaded) -> tuple[Account, ...]:
         """The policy's accounts that the spec's tables name, checked against the spec's unit and relation.

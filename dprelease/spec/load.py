@@ -28,7 +28,8 @@ __all__ = ["Loaded", "load", "read_model"]
 Model = TypeVar("Model", bound=BaseModel)
 _MOST = 100
 _VARIABLE = re.compile(r"\$\{env:[A-Za-z_][A-Za-z0-9_]*\}")
-# Where variables may stand: `source.file` of a table, and these of dprelease.yaml.
+# Where variables may stand: `file`, `delta` and `database` of a table's `source`, and these of dprelease.yaml.
+_SOURCES = {("source", name) for name in ("file", "delta", "database")}
 _HOLDERS = {("ledger",), ("signing_key",), ("host",)}
 # Stands in for a required part that is wrong, so that the other parts are checked in the same go.
 _STAND_INS: Mapping[str, Any] = {
@@ -163,15 +164,17 @@ def _in_order(problems: list[Problem]) -> list[Problem]:
 
 
 def _refused_variables(root: YamlNode, file: str) -> list[Problem]:
-    """Variables of the environment outside of ``source.file``, wherever they stand."""
+    """Variables of the environment outside of a place of a source, wherever they stand."""
     problems = []
     for path, text, node in scalars(root):
         where = Where(file, node.line, node.column)
         if "${" not in text:
             continue
-        if path[-2:] != ("source", "file") and path not in _HOLDERS:
+        if path[-2:] not in _SOURCES and path not in _HOLDERS:
             if "${env:" in text and not any(pattern(path[:depth]) in NOT_YET for depth in range(1, len(path) + 1)):
-                hint = "only `source: {file: ...}` of a table may hold one; write the value here, never a secret"
+                hint = (
+                    "only `file`, `delta`, `database` of a `source` may hold one; write the value here, never a secret"
+                )
                 problems.append(Problem("DPR-S213", f"`{dotted(path)}` holds ${{env:...}}", hint, where))
         elif "${" in _VARIABLE.sub("", text):
             summary = f"`{dotted(path)}` holds a variable that is not ${{env:NAME}}: {shown(text)}"

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
+from dprelease.catalog.urls import Scheme
 from dprelease.errors import Problem
 from dprelease.spec.checks.accounts import check_accounts
 from dprelease.spec.fields.accounts import MODELS as ACCOUNTS
@@ -16,11 +17,11 @@ from dprelease.spec.fields.accounts import AccountSpec, CeilingsSpec, Lifetime, 
 from dprelease.spec.fields.approvals import MODELS as APPROVALS
 from dprelease.spec.fields.approvals import ApprovalsSpec, check_approvals
 from dprelease.spec.fields.document import SpecValue
-from dprelease.spec.ledger_url import Scheme, ledger_text, misplaced
+from dprelease.spec.ledger_url import ledger_text, misplaced
 from dprelease.spec.load import read_model
 from dprelease.spec.text.findings import Findings, Hidden
 from dprelease.spec.text.nodes import Places
-from dprelease.spec.text.scalars import Filled
+from dprelease.spec.text.scalars import Filled, refuse
 
 __all__ = [
     "HOST",
@@ -68,12 +69,21 @@ class ProjectSpec(SpecValue):
     policy: Filled = Field("policy.yaml", description="The data owner's policy.")
 
 
+def _sha256(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise refuse("DPR-S239", "is no SHA-256", "write the 64 digits that `sha256sum people.sql` shows")
+    return text
+
+
 class PolicySpec(SpecValue):
     """What may be spent, kept by whoever answers for the data; no spec can raise it."""
 
     accounts: dict[str, AccountSpec] = Field(description="By name.")
     ceilings: CeilingsSpec | None = Field(None, description="What no single release may exceed.")
     approvals: ApprovalsSpec = ApprovalsSpec()
+    source_queries: dict[Filled, Annotated[Filled, AfterValidator(_sha256)]] = Field(
+        {}, description="Files of queries that rows of a database may come from, with the SHA-256 of each."
+    )
     shared_anchor: Literal["required", "optional"] = Field(
         "optional", description="Whether the ledger must have an anchor under `shared_anchors`."
     )

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import io
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -244,12 +247,13 @@ def target_of(rule: Mapped, value: Any) -> Any:
 
 
 def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.glob(table.source.file)):
+    for path in sorted(folder.glob(table.files.file)):
+        said = said_by(table, path.relative_to(folder))
         if table.source.format == "parquet":
-            yield from pq.read_table(path).to_pylist()
+            yield from ({**row, **said} for row in pq.ParquetFile(io.BytesIO(path.read_bytes())).read().to_pylist())
             continue
         if table.source.format in KINDS:
-            yield from read_statistical(path)
+            yield from ({**row, **said} for row in read_statistical(path))
             continue
         names: list[str] | None = None
         for record in unpacked(path.read_bytes(), table.source.format).removeprefix(b"\xef\xbb\xbf").split(b"\n"):
@@ -261,9 +265,24 @@ def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
                 assert cells is not None
                 names = [cell.encode("latin-1").decode() for cell in cells]
             elif cells is None or len(cells) != len(names):
-                yield dict.fromkeys(names)
+                yield {**dict.fromkeys(names), **said}
             else:
-                yield dict(zip(names, (cell.encode("latin-1") for cell in cells), strict=True))
+                yield {**dict(zip(names, (cell.encode("latin-1") for cell in cells), strict=True)), **said}
+
+
+def said_by(table: Table, path: Path) -> dict[str, bytes | None]:
+    """What the folders of a path say of all rows below them: ``%`` and two digits are a byte."""
+    said: dict[str, bytes | None] = {}
+    for column in (each.name for each in table.columns if each.partition):
+        (text,) = [part[len(column) + 1 :] for part in path.parts[:-1] if part.startswith(f"{column}=")]
+        first, *rest = os.fsencode(text).split(b"%")
+        hexadecimal = [re.match(rb"[0-9A-Fa-f]{2}", each) for each in rest]
+        tail = (
+            b"%" + each if found is None else bytes([int(found[0], 16)]) + each[2:]
+            for each, found in zip(rest, hexadecimal, strict=True)
+        )
+        said[column] = None if text == "__HIVE_DEFAULT_PARTITION__" else first + b"".join(tail)
+    return said
 
 
 def fields_of(line: str) -> list[str] | None:

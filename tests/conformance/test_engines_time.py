@@ -33,6 +33,7 @@ from tests.conformance.unit_tables import (
     hidden,
     moved,
     opening,
+    partitioned,
     quantities,
     table_bounds,
     users,
@@ -228,6 +229,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
     }
     mine = visits(shape, private_joins=WITH_USERS if lent else (), time=time, **fields)
     mine = hidden(mine) if data.draw(st.booleans()) else mine
+    mine = partitioned(mine, *data.draw(st.sampled_from([(), ("country",), ("day",)])))
     sinces: list[TimeFilter | None] = [None, of(period, "since"), of("2024", "since")]
     since = data.draw(st.sampled_from(sinces))
     theirs = users(shape, bounds=data.draw(st.sampled_from(some[:3])), time=since)

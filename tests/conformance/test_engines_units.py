@@ -24,6 +24,7 @@ from tests.conformance.unit_tables import (
     catalog_of,
     hidden,
     opening,
+    partitioned,
     quantities,
     table_bounds,
     users,
@@ -83,6 +84,8 @@ def agrees(kind: str, data: st.DataObject) -> None:
     theirs = users(shape, data.draw(st.sampled_from([unit, "text"])), bounds=data.draw(st.sampled_from(some[:3])))
     if unit == "text" and data.draw(st.booleans()):
         mine = hidden(mine)
+    paths = [("country",), ("day", "adult"), ("page", "seconds"), ("user",)]
+    mine = partitioned(mine, *data.draw(st.sampled_from([(), (), *paths[: 3 + (mine.named.get("user") is not None)]])))
     catalog = catalog_of(mine, theirs)
     grouping = Grouping(table="visits", **data.draw(groupings(lent)))
     every = quantities()

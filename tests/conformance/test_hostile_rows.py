@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +28,7 @@ from tests.conformance.unit_tables import (
     claimed,
     moved,
     opening,
+    partitioned,
     quantities,
     visits,
     write,
@@ -180,6 +183,38 @@ def test_every_hostile_text_means_what_it_means_to_the_reference_engine(kind: st
     write(tmp_path, table, [*good_rows(), *hostile_rows()])
     with (tmp_path / "visits0.csv").open("ab") as file:
         file.write(b"".join(BROKEN.values()))
+    assert answers(kind, tmp_path, table) == answers("reference", tmp_path, table)
+
+
+@pytest.mark.thin(first=1)
+@pytest.mark.parametrize("shape", ["csv", "parquet"])
+@pytest.mark.parametrize("names", [("user",), ("country", "page"), ("day", "seconds"), ("amount", "adult")])
+def test_every_hostile_value_of_a_path_means_what_it_means_to_the_reference_engine(
+    kind: str, names: tuple[str, ...], shape: str, tmp_path: Path
+) -> None:
+    """All that the name of a folder can hold, and what stands below it with bytes that are no text, or with no ``=``."""
+    table = partitioned(visits(shape, null_id="unit", bounds=TABLE_BOUNDS), *names)
+    at = [NAMES.index(name) for name in names]
+    hostile = [row for row in hostile_rows() if all(len(quote(row[each])) < 200 for each in at)]
+    write(
+        tmp_path,
+        table,
+        [*good_rows(), *hostile] if shape == "csv" else [[str(each) for each in row] for row in hostile],
+    )
+    ending = os.fsencode("/".join(f"{name}=a" for name in names[1:]))
+    some = next(tmp_path.glob(table.files.file))
+    for raw in (
+        b"\xff\xfe",
+        b"%ff",
+        b"%zz%4",
+        b"%00",
+        b"a=b",
+        b"__HIVE_DEFAULT_PARTITION__",
+        b"%5f_HIVE_DEFAULT_PARTITION__",
+    ):
+        place = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), names[0].encode() + b"=" + raw, ending)))
+        place.mkdir(parents=True, exist_ok=True)
+        (place / some.name).write_bytes(some.read_bytes())
     assert answers(kind, tmp_path, table) == answers("reference", tmp_path, table)
 
 

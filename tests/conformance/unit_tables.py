@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -108,6 +109,13 @@ def hidden(table: Table) -> Table:
     return table.model_copy(update={"columns": tuple(each for each in table.columns if each.name != table.unit_id)})
 
 
+def partitioned(table: Table, *names: str) -> Table:
+    """The same table with some columns in the paths of its files."""
+    columns = tuple(each.model_copy(update={"partition": each.name in names}) for each in table.columns)
+    file = "/".join([*(f"{name}=*" for name in names), table.files.file])
+    return table.model_copy(update={"columns": columns, "source": table.source.model_copy(update={"file": file})})
+
+
 WITH_USERS = (PrivateJoin(table="users", on="user", max_matches=2, add=("tenure", "since")),)
 
 
@@ -176,19 +184,28 @@ def write(folder: Path, table: Table, rows: Sequence[Sequence[Any]], parts: int 
     headers = list(names or (NAMES if table.name == "visits" else LENT_NAMES))
     headers += ["slot"] * any(column.name == "slot" for column in table.columns)
     folder.mkdir(exist_ok=True, parents=True)
+    inside = [headers.index(column.name) for column in table.columns if column.partition]
     for part in range(parts):
-        path = folder / f"{table.name}{part}.{table.source.format}"
-        mine = rows[part::parts]
-        if table.source.format == "parquet":
-            pq.write_table(pa.table({name: [row[at] for row in mine] for at, name in enumerate(headers)}), path)
-            continue
-        if table.source.format in STATISTICAL_KINDS:
-            columns = {name: [row[at] for row in mine] for at, name in enumerate(headers)}
-            write_statistical(path, {name: _days(values) for name, values in columns.items()})
-            continue
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([headers, *([_text(item) for item in row] for row in mine)])
-        path.write_bytes(packed_as(text.getvalue().encode(), table.source.format))
+        below: dict[str, list[Sequence[Any]]] = (
+            {} if rows[part::parts] else {"/".join(f"{headers[at]}=" for at in inside): []}
+        )
+        for row in rows[part::parts]:
+            below.setdefault("/".join(f"{headers[at]}={_in_path(row[at])}" for at in inside), []).append(row)
+        kept = [at for at in range(len(headers)) if at not in inside]
+        for where, mine in below.items():
+            path = folder / where / f"{table.name}{part}.{table.source.format}"
+            path.parent.mkdir(exist_ok=True, parents=True)
+            columns = {headers[at]: [row[at] for row in mine] for at in kept}
+            if table.source.format == "parquet":
+                pq.write_table(pa.table(columns), path)
+                continue
+            if table.source.format in STATISTICAL_KINDS:
+                write_statistical(path, {name: _days(values) for name, values in columns.items()})
+                continue
+            lines = [[headers[at] for at in kept], *([_text(row[at]) for at in kept] for row in mine)]
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(lines)
+            path.write_bytes(packed_as(text.getvalue().encode(), table.source.format))
 
 
 def _days(values: Sequence[Any]) -> list[Any]:
@@ -197,6 +214,10 @@ def _days(values: Sequence[Any]) -> list[Any]:
         return [None if value is None else dt.date.fromisoformat(value) for value in values]
     except (TypeError, ValueError):
         return list(values)
+
+
+def _in_path(item: Any) -> str:
+    return "__HIVE_DEFAULT_PARTITION__" if item is None else quote(_text(item), safe="")
 
 
 def _text(item: Any) -> str:

@@ -6,6 +6,7 @@ import csv
 import html
 import importlib
 import json
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +19,8 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import SOURCE_FORMATS, Catalog, Key, Source, Table
+from dprelease.catalog.source import SOURCE_FORMATS
+from dprelease.catalog.table import Catalog, Key, Source, Table
 from dprelease.engines import ENGINES, DuckDBEngine, engine_for
 from dprelease.errors import BrokenPromiseError, LedgerError, SpecError, Unsupported
 from dprelease.ledger import LEDGERS, open_ledger, schemes
@@ -239,11 +241,20 @@ def _statistical(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     write_statistical(path, {name.upper() if upper else name: [float(row[name]) for row in rows] for name in rows[0]})
 
 
+def _sqlite(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute(f"CREATE TABLE people ({', '.join(rows[0])})")
+        database.executemany(
+            f"INSERT INTO people VALUES ({', '.join('?' * len(rows[0]))})", [(*row.values(),) for row in rows]
+        )
+
+
 FILES: dict[str, Callable[[Sequence[Mapping[str, str]], Path], object]] = {
     "csv": _csv,
     "parquet": _parquet,
     **dict.fromkeys(("csv.gz", "csv.zst"), _packed),
     **dict.fromkeys(KINDS, _statistical),
+    "database": _sqlite,
 }
 ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
 
@@ -252,8 +263,10 @@ ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
     ("kind", "source"), [(kind, each) for kind in ENGINES for each in sorted(ENGINES[kind].formats)]
 )
 def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source: str, tmp_path: Path) -> None:
-    ending = SOURCE_FORMATS[source]
+    ending = SOURCE_FORMATS.get(source, ".db")
     text = spec(file=f"rows{ending}")
+    if source == "database":
+        text = text.replace("file: rows.db", "database: sqlite:///rows.db, table: people")
     path = small_project(tmp_path, text.replace("sex", "SEX") if source == "por" else text, 1)
     FILES[source](ROWS, tmp_path / f"rows{ending}")
     plan, _ = travelled(path)
@@ -261,7 +274,7 @@ def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source:
 
 
 def test_every_format_of_a_source_has_an_engine() -> None:
-    assert set(SOURCE_FORMATS) == {each for kind in ENGINES for each in ENGINES[kind].formats}
+    assert {*SOURCE_FORMATS, "database"} == {each for kind in ENGINES for each in ENGINES[kind].formats}
     with pytest.raises(SpecError, match="DPR-S216"):
         load(spec(file="rows.xlsx"), "s")
 
@@ -311,7 +324,7 @@ class LinesEngine(DuckDBEngine):
 
 
 def _as_csv(table: Table) -> Table:
-    file = table.source.file.replace(".jsonl", ".csv")
+    file = table.files.file.replace(".jsonl", ".csv")
     return table.model_copy(update={"source": Source(file=file, format="csv")})
 
 

@@ -24,7 +24,7 @@ from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files import csv_lines as csvfile
 from dprelease.engines.files import fingerprint
 from dprelease.engines.files.fingerprint import Look, Watch, hashed, no_rows
-from dprelease.engines.files.source import files
+from dprelease.engines.files.places.folders import files
 from dprelease.errors import BrokenPromiseError, EngineError, Retryable, Unavailable
 from tests.tiers import few
 

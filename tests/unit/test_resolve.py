@@ -65,7 +65,7 @@ def test_columns_carry_what_was_declared() -> None:
     assert table.column("sex").null == 2
     assert table.column("adult").labels == {"true": "Adult"}
     assert table.joins == (Join(reference="places", on="district", add=("region",)),)
-    assert (table.source.file, table.source.format) == ("${env:DATA}/people-*.csv", "csv")
+    assert (table.files.file, table.source.format) == ("${env:DATA}/people-*.csv", "csv")
     assert table.source.null_values == ("", "N", "99")
     assert table.account == "demo"
 

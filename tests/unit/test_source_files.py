@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dprelease.catalog.table import Source
-from dprelease.engines.files.source import files
+from dprelease.engines.files.places.folders import files
 from dprelease.errors import Unavailable
 
 PATTERNS = ["*/rows.csv", "*/*.csv", "**/*.csv", "**", "[ab]/?ows.csv", "*/deep/*.csv"]

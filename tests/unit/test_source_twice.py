@@ -13,7 +13,7 @@ import pytest
 
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines import ENGINES, Engine
-from dprelease.engines.files.source import files
+from dprelease.engines.files.places.folders import files
 from dprelease.errors import TableMismatch
 from dprelease.ledger import open_ledger
 from dprelease.release.project import Project
@@ -67,16 +67,16 @@ def test_a_link_to_a_file_of_the_table_is_refused_wherever_files_are_looked_for(
 def test_a_linked_folder_is_the_same_files(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "people-1.csv").write_bytes(ROWS)
-    assert len(files(table(pattern="*/people-*").source, tmp_path, {})) == 1
+    assert len(files(table(pattern="*/people-*").files, tmp_path, {})) == 1
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(TableMismatch, match="DPR-E310"):
-        files(table(pattern="*/people-*").source, tmp_path, {})
+        files(table(pattern="*/people-*").files, tmp_path, {})
 
 
 def test_a_pattern_that_finds_one_place_twice_names_it_once(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "people-1.csv").write_bytes(ROWS)
-    assert len(files(table(pattern="**/**/people-*").source, tmp_path, {})) == 1
+    assert len(files(table(pattern="**/**/people-*").files, tmp_path, {})) == 1
 
 
 @pytest.mark.parametrize("shape", ["csv", "parquet"])

@@ -132,7 +132,7 @@ def test_a_resume_on_changed_data_is_refused_by_table_and_by_nothing_else(folder
         path.unlink()
     else:
         (path if change == "row" else folder / "jobs-3.csv").write_text("id,pay\ny,8\n")
-    with pytest.raises(LedgerError, match=r"table 'jobs': the files are not those that people/2024") as caught:
+    with pytest.raises(LedgerError, match=r"table 'jobs': files or rows are not those that people/2024") as caught:
         pin(ledger, anew(folder))
     assert caught.value.code == "DPR-L150"
     shown = str(caught.value)
@@ -152,7 +152,7 @@ def test_all_changed_tables_are_named(folder: Path) -> None:
     pin(ledger, anew(folder))
     for name in ("people.csv", "jobs-1.csv"):
         (folder / name).write_text("id,pay\nz,8\n")
-    with pytest.raises(LedgerError, match=r"tables 'jobs', 'people': the files"):
+    with pytest.raises(LedgerError, match=r"tables 'jobs', 'people': files or rows"):
         pin(ledger, anew(folder))
 
 

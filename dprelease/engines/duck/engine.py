@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import count
@@ -10,13 +10,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
-import duckdb
 import ibis
 
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
-from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck.combinations import cell_counts, combined, counted_columns, suits
@@ -27,6 +26,7 @@ from dprelease.engines.duck.pipeline import PassQuery, answers, occurring, part_
 from dprelease.engines.duck.query import PartTotals
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.files.decimals import grids_read
+from dprelease.engines.locked import lock, unlocked_duckdb
 from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
@@ -50,24 +50,12 @@ def locked_connection(memory: int | None = None) -> Any:
     Args:
         memory: The bytes that it may take; None: DuckDB's own limit, a part of what the machine or its container has.
     """
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "temp_directory": "",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "python_enable_replacements": "false",
-            "preserve_insertion_order": "false",
-            # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the
-            # many sums of one pass would take much memory, as every possible group has a place.
-            "perfect_ht_threshold": "16",
-            **({} if memory is None else {"memory_limit": f"{memory}B"}),
-        },
-    )
+    # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the many sums
+    # of one pass would take much memory, as every possible group has a place.
+    limit = {} if memory is None else {"memory_limit": f"{memory}B"}
+    connection = unlocked_duckdb(perfect_ht_threshold="16", **limit)
     backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    lock(connection)
     return backend
 
 
@@ -107,7 +95,7 @@ class DuckDBEngine:
         return "<DuckDBEngine>"
 
     def describe(self, table: Table) -> None:
-        """Check the files of a table and the names in them; see :class:`dprelease.engines.base.Engine`."""
+        """Check the source of a table and the names in it; see :class:`dprelease.engines.base.Engine`."""
         self._reader(table).describe(table)
 
     def check(
@@ -291,12 +279,20 @@ class DuckDBEngine:
     def _tables(self, part: UnitPart) -> LoadedTables:
         return LoadedTables(self._backend, self._numbers, self._reader, self._expected, self._read, part)
 
+    def stored(
+        self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None]
+    ) -> Iterator[Sequence[Any]]:
+        """Stored values of all rows; see :class:`dprelease.engines.base.OpenedEngine`."""
+        return self._reader(table).blocks(table, columns, show)
+
     def close(self) -> None:
         """Close DuckDB and with it forget every row; a second time does nothing."""
         with self._lock:
             if self._backend is not None:
                 self._forget()
                 backend, self._backend = self._backend, None
+                for reader in self._readers.values():
+                    reader.close()
                 scrubbed("closing DuckDB", backend.disconnect)
 
     def _check_open(self) -> None:

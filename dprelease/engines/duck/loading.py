@@ -122,7 +122,8 @@ class Layout:
 
     def _values(self, column: Column, raw: Any, steps: Sequence[Fraction]) -> list[Any]:
         source, unit = self.table.source, column.name == self.table.unit_id
-        return typed_with_steps(column, raw, source.null_values, steps, unit=unit, dialect=source.notation)
+        dialect = None if column.partition else source.notation  # in a path values are plain
+        return typed_with_steps(column, raw, source.null_values, steps, unit=unit, dialect=dialect)
 
     def numbered(self, arrays: list[Any], number: count[int]) -> list[Any]:
         """With a number for each row without an id, which is a unit of its own; every other row has the number 0."""

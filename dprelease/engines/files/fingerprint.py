@@ -3,6 +3,8 @@
 A fingerprint is BLAKE2b (RFC 7693, keyed: a pseudo-random function of the bytes), file by file. Without the key nobody
 can try guesses of the content against it, or recognise a file in it. Names and order of the files do not count. Two
 equal files of one table are refused, unless they have no row: a copy that was left in a folder counts each row twice.
+Where the paths say what the rows are (partitions), equal files under two values are two; and one more hash is that of
+all values with the files below them, so that a file that moves to another value is found, and none is recognised less.
 
 What is promised: a file that looks as before (same inode, size and times) is taken to have the same bytes. Every write
 through the file system moves the time of change (``ctime``), which no program can set, and a time of change that is
@@ -20,12 +22,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from dprelease.catalog.table import Source, Table
+from dprelease.canonical import dumps
+from dprelease.catalog.source import DeltaSource, Source
+from dprelease.catalog.table import Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.files.formats import FILE_FORMATS
-from dprelease.engines.files.source import files
+from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.files.places.found import DataFile, data_files
+from dprelease.engines.files.places.objects import ObjectLook, StoredObject, threads_for
+from dprelease.engines.files.places.partitions import partition_columns
 from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
 
 __all__ = [
@@ -45,7 +52,8 @@ TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT
 
 _BLOCK = 1 << 20
 _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
-_FILE, _EMPTY = b"dprelease-file-1", b"dprelease-none-1"  # 16 bytes: personalisation strings of BLAKE2b
+# 16 bytes: personalisation strings of BLAKE2b.
+_FILE, _EMPTY, _PATHS = b"dprelease-file-1", b"dprelease-none-1", b"dprelease-path-1"
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Hashed:
         digest: 64 hexadecimal digits.
     """
 
-    look: Look
+    look: Look | ObjectLook
     settled: bool
     digest: str
 
@@ -80,17 +88,17 @@ def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
     Raises:
         Unavailable: If a variable is not set, no file matches, or one may not be read.
     """
-    paths = scrubbed(f"table {table.name!r}, looking for its files", lambda: files(table.source, folder, environment))
-    for path in paths:
-        if not os.access(path, os.R_OK):
+    found = scrubbed(f"table {table.name!r}, looking for its files", lambda: data_files(table, folder, environment))
+    for each in found:
+        if isinstance(each.path, Path) and not os.access(each.path, os.R_OK):
             raise Unavailable(
-                f"table {table.name!r}: a file of {table.source.file!r} may not be read by this user",
+                f"table {table.name!r}: a file of {table.files.file!r} may not be read by this user",
                 hint="let this user read it, then run the same command again",
                 code="DPR-E103",
             )
 
 
-def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
+def hashed(path: Path | StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
     """A file with its fingerprint; ``known`` itself where the file still looks as it did then, and did not then move.
 
     Raises:
@@ -99,6 +107,8 @@ def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed |
     """
     if len(key) != KEY_BYTES:
         raise BrokenPromiseError(f"a key of sources has {KEY_BYTES} bytes")
+    if isinstance(path, StoredObject):
+        return _hashed_object(path, source, key, account, known)
     with path.open("rb", buffering=0) as file:  # opened, not only looked up: a file server then looks again itself
         now = time.time_ns()
         before = _look(file.fileno())
@@ -106,13 +116,36 @@ def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed |
             return known
         digest = _digest(file, source, key, account)
         if _look(file.fileno()) != before:
-            raise Unavailable(
-                f"a file of {source.file!r} was written to while it was read",
-                hint="wait until whatever writes it has ended, then run the same command again",
-                code="DPR-E104",
-            )
+            raise _written_meanwhile(source)
     # Every write from `now` on gets a time of change of at least now, give or take the clock's tick.
     return Hashed(before, now - before.changed > TICK, digest)
+
+
+def _hashed_object(path: StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
+    """The same of an object of a store: another content has another ETag, however young it is."""
+    before = path.look()
+    if known is not None and known.look == before:
+        return known
+    with path.open() as file:
+        digest = _digest(file, source, key, account)
+    if path.look() != before:
+        raise _written_meanwhile(source)
+    return Hashed(before, True, digest)
+
+
+def _written_meanwhile(source: Source) -> Unavailable:
+    return Unavailable(
+        f"a file of {source.file!r} was written to while it was read",
+        hint="wait until whatever writes it has ended, then run the same command again",
+        code="DPR-E104",
+    )
+
+
+def _look_at(path: Path | StoredObject) -> Look | ObjectLook:
+    if isinstance(path, StoredObject):
+        return path.look()
+    with path.open("rb", buffering=0) as file:
+        return _look(file.fileno())
 
 
 def _look(file: int) -> Look:
@@ -151,7 +184,7 @@ def no_rows(source: Source, data: bytes) -> bool:
     >>> no_rows(csv, b"a,b\n\r\n"), no_rows(csv, b"a,b\n,\n")
     (True, False)
     """
-    return FILE_FORMATS[source.format].no_rows(source, data)
+    return FILE_FORMATS[source.file_format].no_rows(source, data)
 
 
 class Watch:
@@ -175,7 +208,7 @@ class Watch:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
-        self._seen: dict[tuple[str, bytes], dict[Path, Hashed]] = {}
+        self._seen: dict[tuple[str, bytes], dict[DataFile, Hashed]] = {}
         self._moved: set[str] = set()
 
     def __repr__(self) -> str:
@@ -191,7 +224,8 @@ class Watch:
         seen = self._seen.get((identity, key))
         if seen is None or identity in self._moved or not all(each.settled for each in seen.values()):
             return None
-        return _sorted(seen) if self._looks(table) == {path: each.look for path, each in seen.items()} else None
+        looks = {file: each.look for file, each in seen.items()}
+        return _sorted(table, key, seen) if self._looks(table) == looks else None
 
     def fingerprint(self, table: Table, key: bytes, *, loaded: bool) -> tuple[str, ...]:
         """The fingerprint of every file of a table, sorted; a file that looks as it did is not hashed again.
@@ -219,32 +253,35 @@ class Watch:
                 code="DPR-E105",
             )
         self._seen[identity, key] = new
-        return _sorted(new)
+        return _sorted(table, key, new)
 
-    def _hashed(self, table: Table, key: bytes, old: Mapping[Path, Hashed]) -> dict[Path, Hashed]:
-        paths = files(table.source, self._folder, self._environment)
-        new = {path: hashed(path, table.source, key, table.account, old.get(path)) for path in paths}
+    def _hashed(self, table: Table, key: bytes, old: Mapping[DataFile, Hashed]) -> dict[DataFile, Hashed]:
+        def one(file: DataFile) -> Hashed:
+            return hashed(file.path, table.files, key, table.account, old.get(file))
+
+        found = data_files(table, self._folder, self._environment)
+        new = dict(zip(found, in_turn(one, found, threads_for([each.path for each in found])), strict=True))
         _require_different(table, new)
         return new
 
-    def _looks(self, table: Table) -> dict[Path, Look]:
-        def looks() -> dict[Path, Look]:
-            by_path = {}
-            for path in files(table.source, self._folder, self._environment):
-                with path.open("rb", buffering=0) as file:
-                    by_path[path] = _look(file.fileno())
-            return by_path
+    def _looks(self, table: Table) -> dict[DataFile, Look | ObjectLook]:
+        def looks() -> dict[DataFile, Look | ObjectLook]:
+            found = data_files(table, self._folder, self._environment)
+            at_once = in_turn(lambda each: _look_at(each.path), found, threads_for([each.path for each in found]))
+            return dict(zip(found, at_once, strict=True))
 
         return scrubbed(f"table {table.name!r}, looking at its files", looks)
 
 
-def _require_different(table: Table, hashes: Mapping[Path, Hashed]) -> None:
-    first: dict[str, int] = {}
-    for at, (path, each) in enumerate(hashes.items(), start=1):
-        before = first.setdefault(each.digest, at)
-        if before != at and not (each.look.size <= _SMALL and no_rows(table.source, path.read_bytes())):
+def _require_different(table: Table, hashes: Mapping[DataFile, Hashed]) -> None:
+    if isinstance(table.source, DeltaSource):  # whose log names each of its files on purpose
+        return
+    first: dict[tuple[str, Any], int] = {}
+    for at, (file, each) in enumerate(hashes.items(), start=1):
+        before = first.setdefault((each.digest, file.values), at)
+        if before != at and not (each.look.size <= _SMALL and no_rows(table.files, file.path.read_bytes())):
             raise TableMismatch(
-                f"table {table.name!r}: files {before} and {at} of {len(hashes)} of {table.source.file!r}, sorted by "
+                f"table {table.name!r}: files {before} and {at} of {len(hashes)} of {table.files.file!r}, sorted by "
                 "name, are equal, byte for byte",
                 detail="where one is a copy of the other, every row of it would count twice; a charge that was made "
                 "for it stays",
@@ -254,9 +291,23 @@ def _require_different(table: Table, hashes: Mapping[Path, Hashed]) -> None:
             )
 
 
-def _sorted(seen: Mapping[Path, Hashed]) -> tuple[str, ...]:
-    return tuple(sorted(each.digest for each in seen.values()))
+def _sorted(table: Table, key: bytes, seen: Mapping[DataFile, Hashed]) -> tuple[str, ...]:
+    digests = sorted(each.digest for each in seen.values())
+    if not partition_columns(table):
+        return tuple(digests)
+    return tuple(sorted({*digests, _paths_digest(table, key, seen)}))
 
 
-def _facts(seen: Mapping[Path, Hashed]) -> dict[Path, tuple[Look, str]]:
-    return {path: (each.look, each.digest) for path, each in seen.items()}
+def _paths_digest(table: Table, key: bytes, seen: Mapping[DataFile, Hashed]) -> str:
+    """The hash of what the paths of all files say; there is one even of no file, of every account its own."""
+    names = [column.name for column in partition_columns(table)]
+    said = sorted(
+        [each.digest, *("null" if value is None else value.hex() for value in file.values)]
+        for file, each in seen.items()
+    )
+    text = dumps([table.account, names, said])
+    return hashlib.blake2b(text.encode(), key=key, digest_size=32, person=_PATHS).hexdigest()
+
+
+def _facts(seen: Mapping[DataFile, Hashed]) -> dict[DataFile, tuple[Look | ObjectLook, str]]:
+    return {file: (each.look, each.digest) for file, each in seen.items()}

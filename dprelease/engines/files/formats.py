@@ -1,7 +1,7 @@
 """The formats of files: which columns one has, its rows as Arrow arrays, and whether it has any.
 
 ``FILE_FORMATS`` is closed, for what reads the data must be audited. Another format is one more file with such a class,
-one line here, and its ending in ``catalog.table.SOURCE_FORMATS``: finding, fingerprinting and checking files is the
+one line here, and its ending in ``catalog.source.SOURCE_FORMATS``: finding, fingerprinting and checking files is the
 same for all of them (``files.reader``).
 """
 
@@ -76,7 +76,7 @@ class _Csv:
         self, table: Table, path: Path, names: Sequence[str], wanted: Sequence[str], repeated: Sequence[str]
     ) -> Iterator[list[Any]]:
         at, few = [names.index(name) for name in wanted], {names.index(name) for name in repeated}
-        return column_blocks(path, len(names), at, dialect=table.source.dialect, repeated=few)
+        return column_blocks(path, len(names), at, dialect=table.files.dialect, repeated=few)
 
     def no_rows(self, source: Source, data: bytes) -> bool:
         compression = _COMPRESSION[source.format]

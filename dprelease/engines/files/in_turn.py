@@ -1,4 +1,4 @@
-"""Blocks of a source worked on by several threads at once, and handed on in their order."""
+"""Blocks and files of a source worked on by several threads at once, and handed on in their order."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
-__all__ = ["in_turn"]
+__all__ = ["THREADS", "in_turn", "parts_in_turn"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_THREADS = min(4, os.cpu_count() or 1)
+THREADS = min(4, os.cpu_count() or 1)
+_AHEAD = 2
 
 
-def in_turn(action: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def in_turn(action: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> Iterator[Result]:
     """What an action makes of every item, in order; a few are on the way at a time, so that memory stays small.
 
     Arrow and NumPy do the work of the project's actions, and both let other threads run meanwhile.
@@ -23,11 +25,37 @@ def in_turn(action: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
     >>> list(in_turn(str, range(3)))
     ['0', '1', '2']
     """
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="dprelease-load") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="dprelease-load") as pool:
         waiting: deque[Future[Result]] = deque()
         for item in items:
             waiting.append(pool.submit(action, item))
-            if len(waiting) > _THREADS:
+            if len(waiting) > threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def parts_in_turn(parts: Iterable[Iterator[Result]], threads: int = THREADS) -> Iterator[Result]:
+    """The items of several iterators, one iterator after the other; the first items of the next few are made meanwhile.
+
+    Of each iterator that waits for its turn no more than `_AHEAD` items are there, so that memory stays small.
+
+    >>> list(parts_in_turn([iter("abc"), iter(""), iter("de")]))
+    ['a', 'b', 'c', 'd', 'e']
+    """
+
+    def some(part: Iterator[Result]) -> list[Result]:
+        return list(islice(part, _AHEAD))
+
+    left = iter(parts)
+    with ThreadPoolExecutor(threads, thread_name_prefix="dprelease-files") as pool:
+        waiting = deque((part, pool.submit(some, part)) for part in islice(left, threads + 1))
+        while waiting:
+            part, future = waiting.popleft()
+            waiting.extend((later, pool.submit(some, later)) for later in islice(left, 1))
+            made = future.result()
+            while len(made) == _AHEAD:
+                future = pool.submit(some, part)
+                yield from made
+                made = future.result()
+            yield from made

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dprelease.catalog.table import Column, Table, TimeFilter
+from dprelease.engines.files.places.objects import FilePath, StoredObject
 from dprelease.engines.files.rows import in_period, typed
 
 __all__ = ["parquet_blocks", "parquet_has_rows", "parquet_names"]
@@ -18,13 +20,13 @@ __all__ = ["parquet_blocks", "parquet_has_rows", "parquet_names"]
 _ROWS = 1 << 17
 
 
-def parquet_names(path: Path) -> tuple[str, ...]:
+def parquet_names(path: FilePath) -> tuple[str, ...]:
     """The columns of a file."""
-    with pq.ParquetFile(path) as file:
+    with _opened(path) as stream, pq.ParquetFile(stream) as file:
         return tuple(file.schema_arrow.names)
 
 
-def parquet_blocks(table: Table, path: Path, wanted: Sequence[str], repeated: Sequence[str]) -> Iterator[list[Any]]:
+def parquet_blocks(table: Table, path: FilePath, wanted: Sequence[str], repeated: Sequence[str]) -> Iterator[list[Any]]:
     """The named columns as they are stored, as Arrow arrays, block by block.
 
     Where the table has a period, the time of all rows of a row group is read first, and of a group without a row of
@@ -37,13 +39,18 @@ def parquet_blocks(table: Table, path: Path, wanted: Sequence[str], repeated: Se
         wanted: The columns, each once.
         repeated: Those with few different values: texts among them are given as dictionaries of these.
     """
-    with pq.ParquetFile(path, read_dictionary=list(repeated), pre_buffer=False) as file:
+    with _opened(path) as stream, pq.ParquetFile(stream, read_dictionary=[*repeated], pre_buffer=False) as file:
         groups = list(range(file.num_row_groups))
         if table.time is not None and len(groups) > 1:
             moment = Column(name=table.time.column, type=table.time.type)
             groups = [at for at in groups if _has_row(file, at, table, moment, table.time)]
         for batch in file.iter_batches(batch_size=_ROWS, columns=list(wanted), row_groups=groups):
             yield [batch.column(batch.schema.get_field_index(name)) for name in wanted]
+
+
+def _opened(path: FilePath) -> Any:
+    """A file for Arrow, whose own way to open one knows only names that are UTF-8."""
+    return path.for_arrow() if isinstance(path, StoredObject) else pa.OSFile(os.fsencode(path))
 
 
 def _has_row(file: Any, group: int, table: Table, moment: Column, time: TimeFilter) -> bool:

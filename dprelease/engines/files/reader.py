@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.files.fingerprint import Watch, present
-from dprelease.engines.files.source import checked_headers, files, stored_blocks
+from dprelease.engines.files.in_turn import parts_in_turn
+from dprelease.engines.files.places.found import DataFile, data_files
+from dprelease.engines.files.places.objects import threads_for
+from dprelease.engines.files.source import checked_headers, stored_blocks
 
 __all__ = ["FileReader"]
 
@@ -28,7 +32,8 @@ class FileReader:
 
     def describe(self, table: Table) -> None:
         """Check the files and the names in them."""
-        checked_headers(table, files(table.source, self._folder, self._environment))
+        found = data_files(table, self._folder, self._environment)
+        checked_headers(table, [each.path for each in found])
 
     def present(self, table: Table) -> None:
         """Check that the files may be read."""
@@ -42,9 +47,20 @@ class FileReader:
         """The keyed hash of every file."""
         return self._watch.fingerprint(table, key, loaded=loaded)
 
-    def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
+    def blocks(
+        self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None] = lambda done, parts: None
+    ) -> Iterator[list[Any]]:
         """The blocks of all files, one file after the other, whose names and headers are checked first."""
-        paths = files(table.source, self._folder, self._environment)
-        headers = checked_headers(table, paths)
-        read = zip(paths, headers, strict=True)
-        return (block for path, names in read for block in stored_blocks(table, path, names, columns))
+        found = data_files(table, self._folder, self._environment)
+        headers = checked_headers(table, [each.path for each in found])
+        read = count(1)
+
+        def blocks_of(file: DataFile, names: Sequence[str]) -> Iterator[list[Any]]:
+            yield from stored_blocks(table, file.path, names, columns, file.values)
+            show(next(read), len(found))
+
+        parts = (blocks_of(each, names) for each, names in zip(found, headers, strict=True))
+        return parts_in_turn(parts, threads_for([each.path for each in found]))
+
+    def close(self) -> None:
+        """Nothing is held."""

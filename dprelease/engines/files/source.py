@@ -1,26 +1,22 @@
-"""Where the rows of a table are: files by pattern, their columns by name, and their blocks as Arrow arrays."""
+"""What the files of a table hold: their columns by name, and their blocks as Arrow arrays."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from glob import glob
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dprelease.catalog.reference import found_names
-from dprelease.catalog.table import Column, Source, Table
+from dprelease.catalog.source import DeltaSource
+from dprelease.catalog.table import Column, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import own_columns
 from dprelease.engines.files.formats import FILE_FORMATS
-from dprelease.errors import TableMismatch, Unavailable
+from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.files.places.objects import FilePath, threads_for
+from dprelease.engines.files.places.partitions import PathValue, partition_columns, with_path_values
+from dprelease.errors import TableMismatch
 
-__all__ = ["checked_headers", "files", "stored_blocks", "stored_columns"]
-
-_VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
-_MAGIC = re.compile(r"[*?[]")
-_MOST = 100_000  # files and folders that a pattern with `**` may lead through
+__all__ = ["checked_headers", "stored_blocks", "stored_columns"]
 
 
 def stored_columns(table: Table) -> tuple[Column, ...]:
@@ -31,152 +27,33 @@ def stored_columns(table: Table) -> tuple[Column, ...]:
     return (*own, Column(name=time.column, type=time.type))
 
 
-def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files that a source names, sorted; a name that exists is taken as it is, else it is a pattern.
-
-    Raises:
-        Unavailable: If a variable is not set, no file matches, or a folder on the way may not be looked into; quotes
-            the source as it was written.
-        TableMismatch: If two of the files are one, by a link: its rows would count twice.
-    """
-    for name in _VARIABLE.findall(source.file):
-        if name not in environment:
-            raise Unavailable(
-                f"the environment variable {name} is not set; {source.file!r} needs it",
-                hint=f"export {name}=... and run the same command again",
-                code="DPR-E101",
-            )
-    pattern = _VARIABLE.sub(lambda found: environment[found[1]], source.file)
-    try:
-        _require_bounded(pattern, folder, source.file)
-        matches = _matches(pattern, folder)
-        same = _twice(matches)
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else type(error).__name__
-    else:
-        if same is not None:
-            raise TableMismatch(
-                f"files {same[0]} and {same[1]} of {len(matches)} of {source.file!r}, sorted by name, are one file",
-                detail="a link leads to it by another name, and every row of it would count twice",
-                hint="take the link away, or write a pattern that finds the file once, and run the same command again",
-                code="DPR-E310",
-            )
-        if matches:
-            return matches
-        why = ""
-    if why:
-        raise Unavailable(
-            f"the files of {source.file!r} cannot be looked for: {why}",
-            hint="let the user that runs this list and enter every folder that `source.file` leads through (it is "
-            "relative to the project's folder), then run the same command again",
-            code="DPR-E106",
-        )
-    raise Unavailable(
-        f"no file matches {source.file!r}",
-        hint="put the file there, or correct `source.file` (it is relative to the project's folder)",
-        code="DPR-E102",
-    )
-
-
-def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
-    """The files of a name or a pattern, sorted.
-
-    Raises:
-        OSError: If a folder may not be looked into: nobody could tell whether a file is in there.
-    """
-    if "\0" in pattern:
-        return ()
-    if (folder / pattern).is_file():
-        return (folder / pattern,)
-    paths = sorted({folder / name for name in glob(pattern, root_dir=folder, recursive=True)})  # `**/**` finds twice
-    _require_access(pattern, folder)
-    return tuple(path for path in paths if path.is_file())
-
-
-def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
-    """The numbers, from 1, of two paths that lead to one file; None where each is a file of its own.
-
-    Raises:
-        OSError: If one has gone.
-    """
-    first: dict[tuple[int, int], int] = {}
-    for at, path in enumerate(paths, start=1):
-        facts = path.stat()
-        if (before := first.setdefault((facts.st_dev, facts.st_ino), at)) != at:
-            return before, at
-    return None
-
-
-def _require_bounded(pattern: str, folder: Path, written: str) -> None:
-    """Refuse a pattern with ``**`` below which there is half a disk: it would be walked for minutes, or for ever.
-
-    Raises:
-        Unavailable: There are more than `_MOST` files and folders to look at.
-    """
-    parts = Path(pattern).parts
-    if "**" not in parts:
-        return
-    if "\0" in pattern or (folder / pattern).is_file():
-        return
-    fixed = next(at for at, part in enumerate(parts) if _MAGIC.search(part))
-    seen = 0
-    for _, folders, names in os.walk(folder.joinpath(*parts[:fixed])):
-        seen += len(folders) + len(names)
-        if seen > _MOST:
-            raise Unavailable(
-                f"the files of {written!r} cannot be looked for: `**` leads through more than {_MOST:,} of them",
-                hint="name the folder that they are in before the `**`, or the folders one by one with `*`",
-                code="DPR-E106",
-            )
-
-
-def _require_access(pattern: str, folder: Path) -> None:
-    """Open every folder that a pattern leads through: ``glob`` passes over those that it may not, without a word.
-
-    Raises:
-        OSError: If one may not be listed or entered.
-    """
-    parts = Path(pattern).parts
-    for at, part in enumerate(parts):
-        if not any(map(_MAGIC.search, parts[: at + 1])):
-            continue
-        upper = Path(*parts[: at + 1 if part == "**" else at])
-        for name in glob(str(upper), root_dir=folder, recursive=True):
-            if (place := folder / name).is_dir():
-                os.stat(f"{place}/.")  # a Path drops the dot, which asks for the right to enter
-                if _MAGIC.search(part):
-                    os.scandir(place).close()
-
-
-def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
+def checked_headers(table: Table, paths: Sequence[FilePath]) -> tuple[tuple[str, ...], ...]:
     """The column names of every file, after checking that the declared ones are there, each once.
 
     Raises:
         TableMismatch: Names the declared and the found columns.
         Unavailable: If a file cannot be read.
     """
-    return tuple(
-        _checked(table, path, f"{table.source.file!r} (file {at} of {len(paths)})")
-        for at, path in enumerate(paths, start=1)
-    )
+    named = [(path, f"{table.files.file!r} (file {at} of {len(paths)})") for at, path in enumerate(paths, start=1)]
+    return tuple(in_turn(lambda each: _checked(table, *each), named, threads_for(paths)))
 
 
-def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
+def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
     doing = f"table {table.name!r}, columns of {where}"
-    form = FILE_FORMATS[table.source.format]
-    names = scrubbed(doing, lambda: form.names(table.source, path))
-    declared = [column.name for column in stored_columns(table)]
+    form = FILE_FORMATS[table.files.file_format]
+    names = scrubbed(doing, lambda: form.names(table.files, path))
+    declared = [column.name for column in stored_columns(table) if not column.partition]
+    if isinstance(table.source, DeltaSource):  # its log says which columns there are; an older file may lack one
+        declared = [name for name in declared if name in (names or ())]
     missing = [name for name in declared if name not in (names or ())]
     advice = None
     if missing or names is None:
-        advice = scrubbed(doing, lambda: form.advice(table.source, path, declared))
-    if names is None:
+        advice = scrubbed(doing, lambda: form.advice(table.files, path, declared))
+    if names is None or not (names or declared):  # without a column its rows cannot be counted
         raise TableMismatch(
             f"table {table.name!r}: {where} "
             + (
-                "has no header line that can be read"
-                if table.source.has_lines
-                else "cannot be read as what it is named"
+                "has no header line that can be read" if table.files.has_lines else "cannot be read as what it is named"
             ),
             detail=advice[0] if advice else "",
             hint=advice[1]
@@ -199,21 +76,43 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
             hint="give every column of the file its own name",
             code="DPR-E302",
         )
+    both = [column.name for column in partition_columns(table) if column.name in names]
+    if both and not isinstance(table.source, DeltaSource):
+        raise TableMismatch(
+            f"table {table.name!r}: {where} has a column {', '.join(map(repr, both))}, and its path says it too",
+            detail="of a column with `partition: true` the value is taken from the path, and the two may differ",
+            hint="leave `partition: true` out, so that the file's own column is read, or take the column out of it",
+            code="DPR-E315",
+        )
     return names
 
 
-def stored_blocks(table: Table, path: Path, names: Sequence[str], columns: Sequence[Column]) -> Iterator[list[Any]]:
+def stored_blocks(
+    table: Table,
+    path: FilePath,
+    names: Sequence[str],
+    columns: Sequence[Column],
+    values: Sequence[PathValue] = (),
+) -> Iterator[list[Any]]:
     """Columns of one file as they are stored, block by block: a list of Arrow arrays of equal length.
 
-    A CSV column is text; a column of any other format has the type that it was written with. Where no column is wanted
-    the first one of the file is read, so that its rows can be counted.
+    A CSV column is text, and so is what a path says; a column of any other format has the type that it was written
+    with. Where no column of the file is wanted its first one is read, so that its rows can be counted.
 
     Args:
         table: The declaration.
         path: The file.
         names: Its columns.
-        columns: What is wanted of them.
+        columns: What is wanted of them, and of the path.
+        values: What the path says for the partition columns of the table.
     """
-    wanted = [column.name for column in columns] or list(names[:1])
-    repeated = [column.name for column in columns if column.keys]
-    return FILE_FORMATS[table.source.format].blocks(table, path, names, wanted, repeated)
+    said = {column.name: value for column, value in zip(partition_columns(table), values, strict=True)}
+    if isinstance(table.source, DeltaSource):
+        said |= {column.name: None for column in columns if column.name not in {*names, *said}}
+    if table.time is not None and table.time.column in said:  # of all rows alike, and of other periods no file is here
+        table = table.model_copy(update={"time": None})
+    own = [column for column in columns if column.name not in said]
+    wanted = [column.name for column in own] or list(names[:1])
+    repeated = [column.name for column in own if column.keys]
+    blocks = FILE_FORMATS[table.files.file_format].blocks(table, path, names, wanted, repeated)
+    return with_path_values(columns, said, blocks) if said and columns else blocks

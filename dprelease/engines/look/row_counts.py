@@ -7,10 +7,9 @@ in DuckDB's memory and in no file: of each unit how many rows it has, and in whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import ibis
@@ -27,7 +26,7 @@ from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import UNIT, our_name, unit_name
 from dprelease.engines.files.decimals import Grids, grid_name, grids_read
 from dprelease.engines.files.rows import in_period, typed_with_steps
-from dprelease.engines.files.source import checked_headers, files, stored_blocks, stored_columns
+from dprelease.engines.files.source import stored_columns
 from dprelease.engines.look.odd_values import OddValues
 from dprelease.engines.look.query_counts import Beyond, QueryCounts, UnitSums, beyond_bound
 
@@ -82,8 +81,7 @@ def count_rows(
     table: Table,
     queries: Mapping[str, QueryCounts],
     references: References,
-    folder: Path,
-    environment: Mapping[str, str],
+    read: Callable[[Table, Sequence[Column], Show], Iterator[Sequence[Any]]],
     show: Show = lambda done, total: None,
 ) -> RowCounts:
     """Read a table once, block by block, and count.
@@ -93,8 +91,7 @@ def count_rows(
         table: That is read.
         queries: What is asked of it, by label; each is filled in.
         references: The public tables that joins name.
-        folder: What sources are relative to.
-        environment: What ``${env:NAME}`` in them names.
+        read: Hands over the stored values of a table, block by block (``Engine.stored``).
         show: Called after every file with how many are done, and how many there are.
 
     Raises:
@@ -102,21 +99,22 @@ def count_rows(
         TableMismatch: If a declared column is missing from a file.
         Exception: Whatever a driver raises, whose text may quote a row: the caller lets none of it out.
     """
-    paths = files(table.source, folder, environment)
-    headers = checked_headers(table, paths)
+    whole = table.model_copy(update={"time": None})  # so that no row is left out because of its time
     lent = {column.name for column in table.columns if column.lent_by is not None}
     kept = {label: asked for label, asked in queries.items() if not lent & _looked_at(table, asked)}
-    counts = RowCounts(table, files=len(paths), queries=dict(kept))
+    counts = RowCounts(table, queries=dict(kept))
     counts.left_out = tuple(label for label in queries if label not in kept)
-    whole = table.model_copy(update={"time": None})  # so that no row is left out because of its time
     backend, numbers = locked_connection(), count(1)
     try:
         with Stage(backend, numbers) as lasting:
             reading = _Reading(catalog, table, references, counts, lasting, lambda: Stage(backend, numbers))
-            for at, (path, header) in enumerate(zip(paths, headers, strict=True), start=1):
-                for block in stored_blocks(whole, path, header, stored_columns(table)):
-                    reading.add(block)
-                show(at, len(paths))
+
+            def count_files(done: int, total: int) -> None:
+                counts.files = total
+                show(done, total)
+
+            for block in read(whole, stored_columns(table), count_files):
+                reading.add(block)
             reading.end()
     finally:
         backend.disconnect()
@@ -167,7 +165,8 @@ class _Reading:
         """Count a block of stored values."""
         self._counts.rows += len(block[0])
         if self._table.source.has_lines:
-            self._counts.unparsed += block[0].null_count
+            own = [array for column, array in zip(self._stored, block, strict=False) if not column.partition]
+            self._counts.unparsed += own[0].null_count if own else 0
         stored = dict(zip((column.name for column in self._stored), block, strict=False))
         time = self._table.time
         if time is not None:
@@ -188,11 +187,14 @@ class _Reading:
         source = self._table.source
         unit = column.name == self._table.unit_id
         steps = self._grids.get(column.name, ())
-        return typed_with_steps(column, stored, source.null_values, steps, unit=unit, dialect=source.notation)
+        dialect = None if column.partition else source.notation
+        return typed_with_steps(column, stored, source.null_values, steps, unit=unit, dialect=dialect)
 
     def _odd(self, column: Column, stored: Any, values: Any) -> None:
         source = self._table.source
-        self._counts.columns[column.name].add(stored, values, source.null_values, source.notation)
+        self._counts.columns[column.name].add(
+            stored, values, source.null_values, None if column.partition else source.notation
+        )
 
     def _arrays(self, stored: Mapping[str, Any], rows: int) -> dict[str, Any]:
         """The columns of a block by our names, counted on the way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import AddressValueError, IPv6Address
 
-from dprelease.spec.ledger_url import Scheme, encoded
+from dprelease.catalog.urls import Scheme, encoded
 
 __all__ = ["SCHEME"]
 

@@ -41,8 +41,10 @@ def question(plan: ReleasePlan) -> str:
     tables = {
         name: table.model_copy(
             update={
-                "source": table.source.model_copy(update={"file": ""}),
-                "columns": tuple(column.model_copy(update={"labels": {}}) for column in table.columns),
+                "source": table.source.without_place(),
+                "columns": tuple(
+                    column.model_copy(update={"labels": {}, "partition": False}) for column in table.columns
+                ),
             }
         )
         for name, table in plan.catalog.tables.items()

@@ -17,6 +17,7 @@ from dprelease.catalog.table import (
     Catalog,
     Column,
     Computed,
+    DatabaseSource,
     Derivation,
     Join,
     Key,
@@ -24,7 +25,6 @@ from dprelease.catalog.table import (
     PrivateJoin,
     Range,
     Reference,
-    Source,
     Table,
     TableBounds,
     TimeFilter,
@@ -62,13 +62,16 @@ def references_needed(spec: ReleaseSpec) -> tuple[str, ...]:
     return tuple(name for name in spec.references if name in used)
 
 
-def resolve(loaded: Loaded, files: Mapping[str, bytes | RefusedFile | None]) -> Catalog:
+def resolve(
+    loaded: Loaded, files: Mapping[str, bytes | RefusedFile | None], queries: Mapping[str, bytes | None] | None = None
+) -> Catalog:
     """The catalog of a spec: everything public that a plan needs, with nothing left to look up.
 
     Args:
         loaded: A spec that was loaded without a problem.
         files: The bytes of every reference of :func:`references_needed`, or why it is refused; None or absent: there
             is no such file.
+        queries: By table, the bytes of the file of its source's query; None or absent: there is no such file.
 
     Returns:
         Its tables with explicit keys in published order and expressions in canonical text, its references with
@@ -89,6 +92,7 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | RefusedFile | None]) -> 
         name: _table(name, table, measured_limits(spec, name), period, found, findings)
         for name, table in spec.tables.items()
     }
+    tables = {name: _with_query(table, (queries or {}).get(name), findings) for name, table in tables.items()}
     exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
         exclusions |= _cells(spec, name, query, tables[query.table], found, findings)
@@ -206,12 +210,7 @@ def _table(
     return Table(
         name=name,
         account=table.account,
-        source=Source(
-            file=table.source.file,
-            format=table.source.format,
-            null_values=table.source.null_values,
-            dialect=table.source.dialect,
-        ),
+        source=table.source.declared,
         columns=tuple(sorted(columns, key=lambda column: not column.in_source)),
         joins=tuple(
             Join(reference=join.reference, on=join.on, add=join.add)
@@ -228,6 +227,18 @@ def _table(
         ),
         time=_time(table.time, period, (*at, "time"), findings),
     )
+
+
+def _with_query(table: Table, data: bytes | None, findings: Findings) -> Table:
+    """The table, with the content of the query that its rows come from."""
+    source = table.source
+    if not isinstance(source, DatabaseSource) or source.query is None:
+        return table
+    if data is None:
+        hint = f"looked for {shown(source.query)!r} in the folder of dprelease.yaml; put the file there"
+        findings.add("DPR-S605", ("tables", table.name, "source", "query"), "is not there or cannot be read", hint)
+        return table
+    return table.model_copy(update={"source": source.model_copy(update={"query_sha256": sha256(data)})})
 
 
 def _time(time: TimeSpec | None, period: str, at: Path, findings: Findings) -> TimeFilter | None:
@@ -270,6 +281,7 @@ def _column(
         reference=next((join.reference for join in table.join if join.reference and name in join.add), None),
         lent_by=next((join.table for join in table.join if join.table and name in join.add), None),
         derivation=_derivation(name, table),
+        partition=column.partition,
     )
 
 

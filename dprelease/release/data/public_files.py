@@ -41,6 +41,7 @@ _SETTINGS = "dprelease.yaml"
 _MARK = "\ufeff".encode()
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEMPLATE = re.compile(r"\{\{.*?\}\}")
+_NAMING = ("file", "delta", "database")
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 NOT_PUBLIC = (
     "what is read as public is published in clear, and its SHA-256 with it: name a public file that was made without "
@@ -113,7 +114,10 @@ def confidential_files(
 
 
 def _sources_of(path: Path) -> tuple[str, ...]:
-    """Every ``source.file`` of a spec, as it is written; none where the file is no spec."""
+    """Every ``source.file`` and ``source.database`` of a spec, as written, and all that a ``source.delta`` holds.
+
+    Nothing of what is no spec.
+    """
     try:
         data = read_regular(path, LARGEST)
     except OSError:
@@ -127,9 +131,12 @@ def _sources_in(data: bytes) -> tuple[str, ...]:
     if root is None:
         return ()
     return tuple(
-        text
+        f"{text}/**/*" if at[3] == "delta" else text
         for at, text, node in scalars(root)
-        if isinstance(node, YamlNode) and len(at) == 4 and (at[0], *at[2:]) == ("tables", "source", "file")
+        if isinstance(node, YamlNode)
+        and len(at) == 4
+        and (at[0], *at[2:3]) == ("tables", "source")
+        and at[3] in _NAMING
     )
 
 
@@ -151,7 +158,8 @@ def _pattern(source: str, environment: Mapping[str, str]) -> str | None:
     """What a source matches, of any period; None where a variable is not set."""
     if "\0" in source or any(name not in environment for name in _VARIABLE.findall(source)):
         return None
-    return _TEMPLATE.sub("*", _VARIABLE.sub(lambda found: environment[found[1]], source))
+    whole = _TEMPLATE.sub("*", _VARIABLE.sub(lambda found: environment[found[1]], source))
+    return re.sub("^(sqlite|duckdb):///", "", whole)  # a database that is a file; that of a server matches none
 
 
 def _matches(pattern: str, folder: Path) -> list[Path]:

@@ -322,9 +322,10 @@ def _differing(recorded: SourcesRead, hashes: Mapping[str, tuple[str, ...]]) -> 
 def _changed(release: str, tables: Iterable[str]) -> LedgerError:
     names = [repr(name) for name in tables]
     return LedgerError(
-        f"table{'s' * (len(names) > 1)} {', '.join(names)}: the files are not those that {release} was first read from",
+        f"table{'s' * (len(names) > 1)} {', '.join(names)}: files or rows are not those that {release} was first read "
+        "from",
         detail="the answers of a release come from one state of its data; what is measured stays as it is",
-        hint=f"put the files back as they were; or {_WAYS_OUT}",
+        hint=f"put them back as they were; or {_WAYS_OUT}",
         code="DPR-L150",
     )
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Table
-from dprelease.engines import engine_for
+from dprelease.engines import OpenedEngine, engine_for
 from dprelease.engines.look.query_counts import Beyond, QueryCounts
 from dprelease.engines.look.row_counts import RowCounts, count_rows
 from dprelease.errors import DpReleaseError, EngineError, Problem, SpecError, Where
@@ -163,7 +163,7 @@ def look_at(
             engine.describe(table)
         seen = stand_in(target.project, plan, tables, engine, LOOK)
         found = tuple(
-            _seen(target.loaded.spec, plan, table, references, folder, expected, show) for table in tables.values()
+            _seen(target.loaded.spec, plan, table, references, engine, expected, show) for table in tables.values()
         )
         seen.require_same()
     return found
@@ -174,7 +174,7 @@ def _seen(
     plan: ReleasePlan,
     table: Table,
     references: References,
-    folder: Path,
+    engine: OpenedEngine,
     expected: ExpectedData | None,
     show: Show,
 ) -> TableLook:
@@ -186,8 +186,7 @@ def _seen(
             table,
             {label: each.counts for label, each in asked.items()},
             references,
-            folder,
-            os.environ,
+            engine.stored,
             lambda done, total: show(table.name, done, total),
         )
     except (DpReleaseError, MemoryError):

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from dprelease.catalog.table import ColumnType
 from dprelease.spec.fields.columns import MOST_KEYS, label_key, label_text, span_size, spelled_out, type_of
-from dprelease.spec.fields.document import ColumnSpec, KeySpan, ReferenceKeys, ReleaseSpec
+from dprelease.spec.fields.document import ColumnSpec, KeySpan, ReferenceKeys, ReleaseSpec, TableSpec
 from dprelease.spec.steps import Grid
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
@@ -19,6 +19,7 @@ __all__ = [
     "check_column",
     "check_grid",
     "check_labels",
+    "check_partition",
     "check_reference",
     "edges_are_sound",
     "keys_are_sound",
@@ -52,6 +53,20 @@ def _check_name(name: str, at: Path, findings: Findings) -> None:
         findings.add("DPR-S502", at, "is no name", f"{NAME_RULE}; rename the column in the data", key=True)
     elif name in ("rows", "units"):
         findings.add("DPR-S534", at, "has a name that `count:` reads as its own word", "rename the column", key=True)
+
+
+def check_partition(name: str, table: TableSpec, at: Path, findings: Findings) -> None:
+    """A column whose values stand in paths is of the source, and the source has paths."""
+    column = table.columns[name]
+    if not column.partition:
+        return
+    here = (*at, "partition")
+    if column.is_derived or any(name in join.add for join in table.join):
+        says = f"is for columns of the source, and this one is {'computed' if column.is_derived else 'joined'}"
+        findings.add("DPR-S549", here, says, "leave it out", at)
+    elif table.source.database is not None:
+        says, about = "is for files and Delta tables, and this source is a database", (*at[:2], "source")
+        findings.add("DPR-S549", here, says, "leave it out", about)
 
 
 def _check_number(column: ColumnSpec, grid: Grid | None, at: Path, findings: Findings) -> None:

@@ -10,7 +10,7 @@ from dprelease.errors import Problem
 from dprelease.measures import Measure
 from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_table_names
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
-from dprelease.spec.checks.columns import check_column
+from dprelease.spec.checks.columns import check_column, check_partition
 from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
@@ -122,6 +122,7 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
             at = ("tables", name, "columns", column)
             check_column(spec, column, described, grid_of(table, column, limits), at, findings)
             check_computed_column(column, table, above, at, findings)
+            check_partition(column, table, at, findings)
             above[column] = described.type
 
 

@@ -23,7 +23,7 @@ from pydantic_core import PydanticKnownError
 from dprelease.catalog.table import Binned, ColumnType, Key
 from dprelease.spec.fields.value import FINGERPRINTED, SpecValue
 from dprelease.spec.text.numbers import Numeral
-from dprelease.spec.text.scalars import ColumnKey, Exact, Filled, Limit, Outside, Pair, Positive, Text, day
+from dprelease.spec.text.scalars import ColumnKey, Exact, Filled, Flag, Limit, Outside, Pair, Positive, Text, day
 
 __all__ = [
     "MOST_KEYS",
@@ -112,6 +112,7 @@ class ColumnSpec(SpecValue):
     outside: Outside = Field("clamp", description="What becomes of a number outside its range.")
     null: ColumnKey | None = Field(None, description="The key that a null belongs to; left out: to no cell.")
     measured_in: Text = Field("", description="The unit of measurement, such as USD.")
+    partition: Flag = Field(False, description="Its value stands in the paths of the files, in folders `column=value`.")
 
     @model_serializer(mode="wrap")
     def _step_as_before(self, written: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -121,6 +122,8 @@ class ColumnSpec(SpecValue):
         step of 1 is written is another question by now, and has another fingerprint.
         """
         fields: dict[str, Any] = written(self)
+        if not self.partition:  # which came later
+            del fields["partition"]
         if info.context is FINGERPRINTED:
             if self.step is None or (self.step == 1 and self.type == "decimal"):
                 fields["step"] = "1" if self.step is None else "1/1"

@@ -1,24 +1,37 @@
-"""What the author writes of a confidential source: its files, and how a CSV writes its rows and values."""
+"""What the author writes of a confidential source: files and how a CSV writes its rows, or a table of a database."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.config import JsonDict
 
 from dprelease.canonical import GrownValue
 from dprelease.catalog.dialect import AS_STORED, ENCODINGS, STATISTICAL, Dialect, day_pattern
-from dprelease.catalog.table import SOURCE_FORMATS
+from dprelease.catalog.source import (
+    DATABASE_SCHEMES,
+    EXPORT,
+    SOURCE_FORMATS,
+    AnySource,
+    DatabaseSource,
+    DeltaSource,
+    Source,
+    store_problem,
+)
+from dprelease.catalog.urls import HOLD, VARIABLE, user_part
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Constant, Numeral
-from dprelease.spec.text.scalars import AsWritten, Filled, Whole, kind_of, refuse
+from dprelease.spec.text.scalars import AsWritten, Filled, Flag, Whole, kind_of, refuse
 
 __all__ = ["SourceSpec"]
 
 _SAME = {"ascii": "utf-8", "utf8": "utf-8", "latin1": "latin-1", "iso-8859-1": "latin-1", "iso8859-1": "latin-1"}
 _MOST_SKIPPED = 1000
+_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 
 
 def _readable(file: str) -> str:
@@ -29,6 +42,36 @@ def _readable(file: str) -> str:
         *endings, last = SOURCE_FORMATS.values()
         says = f"names a file that ends in none of {', '.join(endings)} and {last}"
         raise refuse("DPR-S216", says, "export it as one of these")
+    if "://" in file and not file.startswith("${") and (problem := store_problem(_VARIABLE.sub("x", file))):
+        raise refuse("DPR-S245", *problem)
+    return file
+
+
+_SECRET = re.compile(r"[?&](?:user|(?:ssl)?password)=([^&]*)", re.IGNORECASE)
+_FOREIGN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def _database(written: str) -> str:
+    """A URL of a known kind; what looks like a server may have a password in it, which no message repeats."""
+    bare, known = VARIABLE.sub(HOLD, written), tuple(DATABASE_SCHEMES.values())
+    examples = ", ".join(f"`database: {each.example}`" for each in known)
+    if not bare.startswith(HOLD) and not any(scheme.takes(bare) for scheme in known):
+        begins = any(bare.lower().startswith(prefix.rstrip("/")) for each in known for prefix in each.prefixes)
+        if _FOREIGN.match(bare) and not begins:
+            raise refuse("DPR-S237", "names a database of a kind that is not read", EXPORT)
+        raise refuse("DPR-S237", "is no URL of a database", f'write {examples}, or "${{env:NAME}}" that holds one')
+    credentials = [*user_part(bare, known).split(":"), *_SECRET.findall(bare)]
+    if any(each.strip(HOLD) for each in credentials):
+        hint = "name one variable that holds the whole URL, ${env:OFFICE_DB}; or leave user and password to a service "
+        raise refuse("DPR-S238", "holds a user or a password", f"{hint}file (?service=NAME) and a password file")
+    return written
+
+
+def _query_file(file: str) -> str:
+    if not file.lower().endswith(".sql"):
+        raise refuse(
+            "DPR-S236", "names a query that is no .sql file", "write the query into a file, such as people.sql"
+        )
     return file
 
 
@@ -98,16 +141,71 @@ def _skipped(number: int) -> int:
     return number
 
 
-class SourceSpec(SpecValue, GrownValue):
-    """Where the confidential rows are, and how they are written."""
+def _lake(folder: str) -> str:
+    place = _VARIABLE.sub("x", f"{folder}/x")
+    if "://" in folder and not folder.startswith("${") and (problem := store_problem(place)):
+        raise refuse("DPR-S245", *problem)
+    if folder.lower().endswith(".parquet") or any(mark in folder for mark in "*?["):
+        raise refuse("DPR-S247", "names files", "name the folder that holds `_delta_log`: `delta: data/visits`")
+    return folder
 
-    LATER: ClassVar[tuple[str, ...]] = (
-        *("delimiter", "quote", "decimal", "thousands", "encoding", "header", "skip"),
-        *("date_format", "true_values", "false_values"),
+
+def _numbered(version: int) -> int:
+    if version < 0:
+        raise refuse("DPR-S209", "is negative", _NEWEST)
+    return version
+
+
+_NEWEST = (
+    "write `version: N`: the newest one is the number of the last file NNN.json in the folder `_delta_log`, and what "
+    "`python -c 'import deltalake; print(deltalake.DeltaTable(\"FOLDER\").version())'` prints"
+)
+_OF_FILES = ("file",)
+_OF_CSV = (
+    *("delimiter", "quote", "decimal", "thousands", "encoding", "header", "skip"),
+    *("date_format", "true_values", "false_values"),
+)
+_OF_LAKES = ("delta", "version")
+_OF_DATABASES = ("database", "table", "in_schema", "view", "query")
+_KINDS: Mapping[str, tuple[str, ...]] = {
+    "file": (*_OF_FILES, *_OF_CSV),
+    "delta": _OF_LAKES,
+    "database": _OF_DATABASES,
+}
+"""The kinds of sources, by the field that makes a source one: its fields, besides those that every kind has."""
+
+_ONE_KIND: JsonDict = {"oneOf": [{"required": [kind]} for kind in _KINDS]}
+
+
+class SourceSpec(SpecValue, GrownValue):
+    """Where the confidential rows are, and how they are written: of one kind of `_KINDS`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_ONE_KIND)
+    LATER: ClassVar[tuple[str, ...]] = (*_OF_FILES, *_OF_CSV, *_OF_LAKES, *_OF_DATABASES)
+    file: Annotated[Filled, AfterValidator(_readable)] | None = Field(
+        None,
+        description="Path, pattern or address in a store; ${env:NAME} may stand in it. Its ending says what it is: "
+        f"{', '.join(SOURCE_FORMATS.values())}.",
     )
-    file: Annotated[Filled, AfterValidator(_readable)] = Field(
-        description="Path or pattern; ${env:NAME} may stand in it. Its ending says what it is: "
-        f"{', '.join(SOURCE_FORMATS.values())}."
+    delta: Annotated[Filled, AfterValidator(_lake)] | None = Field(
+        None,
+        description="Instead: the folder of a Delta table, or its address; ${env:NAME} may stand in it.",
+    )
+    version: Annotated[Whole, AfterValidator(_numbered)] | None = Field(
+        None, description="Delta: the number of the version that is read."
+    )
+    database: Annotated[Filled, AfterValidator(_database)] | None = Field(
+        None, description="Instead: the URL of a database, such as ${env:OFFICE_DB} or sqlite:///data/office.db."
+    )
+    table: Filled | None = Field(None, description="Database: the name of a table, or of a view.")
+    in_schema: Filled | None = Field(
+        None, alias="schema", description="Database: the schema of the table; left out: the usual one (public, main)."
+    )
+    view: Flag = Field(
+        False, description="Database: true says that it is a view, of which a unit's rows come from that unit alone."
+    )
+    query: Annotated[Filled, AfterValidator(_query_file)] | None = Field(
+        None, description="Database, instead of a table: a file .sql that policy.yaml lists under `source_queries`."
     )
     null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
     delimiter: Annotated[Literal[",", ";", "\t", "|"], _mark(_DELIMITERS)] = Field(
@@ -137,8 +235,27 @@ class SourceSpec(SpecValue, GrownValue):
 
     @property
     def format(self) -> str:
-        """The source's format, by the ending of the file."""
-        return next(name for name, ending in SOURCE_FORMATS.items() if self.file.lower().endswith(ending))
+        """The format of the files, by their ending; ``delta`` or ``database`` where they are not named."""
+        if self.file is None:
+            return "database" if self.delta is None else "delta"
+        file = self.file.lower()
+        return next(name for name, ending in SOURCE_FORMATS.items() if file.endswith(ending))
+
+    @property
+    def declared(self) -> AnySource:
+        """The source of a plan."""
+        if self.database is not None:
+            return DatabaseSource(
+                database=self.database,
+                table=self.table,
+                in_schema=self.in_schema,
+                view=self.view,
+                query=self.query,
+                null_values=self.null_values,
+            )
+        if self.delta is not None:
+            return DeltaSource(file=self.delta, version=self.version or 0, null_values=self.null_values)
+        return Source(file=self.file or "", format=self.format, null_values=self.null_values, dialect=self.dialect)
 
     @property
     def _names_encoding(self) -> bool:
@@ -162,9 +279,38 @@ class SourceSpec(SpecValue, GrownValue):
         )
 
     @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        said = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        if len(said) != 1:
+            found = " and ".join(said) or f"neither {' nor '.join(_KINDS)}"
+            hint = 'write one: `{file: data/people.csv}` or `{database: "${env:OFFICE_DB}", table: people}`'
+            raise refuse("DPR-S235", f"has {'both ' * bool(said)}{found}", hint)
+        others = {self._written(name): kind for kind, names in _KINDS.items() for name in names if kind not in said}
+        if mixed := [name for name in map(self._written, self.model_fields_set) if name in others]:
+            name = min(mixed)
+            says = f"has `{name}`, which only a source with `{others[name]}` has"
+            raise refuse("DPR-S235", says, f"leave it out, or write `{others[name]}` in place of `{said[0]}`")
+        if self.delta is not None and self.version is None:
+            says = "has no `version`: a Delta table changes, and a plan names the state that it is of"
+            raise refuse("DPR-S246", says, _NEWEST)
+        if self.database is not None and (self.table is None) == (self.query is None):
+            found = "neither table nor query" if self.table is None else "both table and query"
+            hint = "write one: `table: people`, or `query: people.sql`, which the policy must list"
+            raise refuse("DPR-S236", f"has {found}", hint)
+        if self.query is not None and (self.in_schema is not None or self.view):
+            hint = "leave `schema` and `view` out: the query itself names what it reads"
+            raise refuse("DPR-S236", "has a query beside what belongs to a table", hint)
+        return self
+
+    @classmethod
+    def _written(cls, name: str) -> str:
+        """The name of a field in the file."""
+        return cls.model_fields[name].alias or name
+
+    @model_validator(mode="after")
     def _one_meaning(self) -> Self:
         may = {"encoding"} if self.format in STATISTICAL else set()
-        written = [name for name in self.LATER if name in self.model_fields_set - may]
+        written = [name for name in _OF_CSV if name in self.model_fields_set - may]
         if not self.format.startswith("csv") and written:
             says = f"has {', '.join(f'`{name}`' for name in written)}, which only a CSV has"
             raise refuse("DPR-S233", says, f"leave it out: a .{self.format} file says itself how it is written")

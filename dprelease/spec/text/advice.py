@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["COMPANIONS", "EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "NOT_YET", "TYPES_ELSEWHERE"]
+__all__ = ["EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "NOT_YET", "TYPES_ELSEWHERE"]
 
 # A path, or a path and a value, to what can be done today.
 NOT_YET: Mapping[str, str] = {
-    "tables.*.source.database": "export the rows to a CSV or Parquet file, and write `file: ...`",
     "queries.*.totals": "write one query for each table that is wanted, or `marginals` for tables of counts",
-}
-
-# Fields that only another one of NOT_YET gives a meaning: one problem for both.
-COMPANIONS: Mapping[str, str] = {
-    "tables.*.source.table": "database",
 }
 
 # Fields that stand elsewhere, to what is meant there.

@@ -24,6 +24,7 @@ __all__ = [
     "Delta",
     "Exact",
     "Filled",
+    "Flag",
     "Limit",
     "Outside",
     "Pair",
@@ -58,6 +59,13 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def refuse(code: str, summary: str, hint: str = "") -> PydanticCustomError:
     """The error of a validator; ``summary`` completes "`field` ..."."""
     return PydanticCustomError(code, "{summary}", {"summary": summary, "hint": hint})
+
+
+def _truth(value: Any) -> bool:
+    written = value.value if isinstance(value, Constant) else value
+    if not isinstance(written, bool):
+        raise refuse("DPR-S203", f"is {kind_of(value)}, not true or false", "write `true`, or leave it out")
+    return written
 
 
 def kind_of(value: Any) -> str:
@@ -256,6 +264,7 @@ Bound = Annotated[
 PositiveWhole = Annotated[int, BeforeValidator(_positive_whole), WithJsonSchema({"type": "integer", "minimum": 1})]
 Text = Annotated[str, BeforeValidator(_text)]
 Filled = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "string", "minLength": 1})]
+Flag = Annotated[bool, BeforeValidator(_truth)]
 AsWritten = Annotated[str, BeforeValidator(_as_written), WithJsonSchema(_SCALAR)]
 ColumnKey = Annotated[Key, BeforeValidator(_column_key), WithJsonSchema(_SCALAR)]
 Limit = Annotated[int | str, BeforeValidator(_limit), WithJsonSchema({"type": ["integer", "string"]})]

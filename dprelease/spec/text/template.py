@@ -25,12 +25,13 @@ from dprelease.spec.text.translate import dotted, pattern
 __all__ = ["filled", "refused_templates", "require_period", "written_period"]
 
 _WHERE = frozenset(("queries.*.where", "queries.*.measures.*.where"))
-_PLACES = _WHERE | {"release.title", "queries.*.title", "derive.*.title", "tables.*.source.file"}
+_SOURCE = {f"tables.*.source.{name}" for name in ("file", "delta", "database", "table", "schema")}
+_PLACES = _WHERE | {"release.title", "queries.*.title", "derive.*.title"} | _SOURCE
 _NAMES = ("period", "period.start", "period.end")
 _ALLOWED = "there is {{ period }}, {{ period.start }} and {{ period.end }}"
 _ELSEWHERE = (
     "write the text itself: templates stand in `release.title`, in `title` and `where` of `queries`, in `where` of "
-    "measures, in `title` of `derive` and in `source.file` of a table"
+    "measures, in `title` of `derive`, and in `file`, `delta`, `database`, `table` and `schema` of a `source`"
 )
 _GIVE = "write `period: 2024-03` under `release`, or give it: `--period 2024-03`"
 

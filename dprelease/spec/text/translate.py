@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.errors import Problem
 from dprelease.measures import MEASURES
-from dprelease.spec.text.advice import COMPANIONS, EXAMPLES, MISPLACED, NOT_YET, TYPES_ELSEWHERE
+from dprelease.spec.text.advice import EXAMPLES, MISPLACED, NOT_YET, TYPES_ELSEWHERE
 from dprelease.spec.text.names import did_you_mean, listed, nearest, shown
 from dprelease.spec.text.nodes import Path, Places
 from dprelease.spec.text.numbers import Constant, Numeral
@@ -36,6 +36,7 @@ _ALSO_NAMED = {
     "approvals.approvers",
     "approvals.required",
     "schedule.skip",
+    "source_queries",
 }
 _SHAPES = {
     "model": ("a mapping", "write `name: value` lines below it"),
@@ -81,8 +82,8 @@ def path_of(loc: tuple[int | str, ...]) -> Path:
 def problems_of(error: ValidationError, places: Places, models: Models) -> list[tuple[Path, Problem]]:
     """Every cause once, with its path.
 
-    A field that is not available yet explains what is missing beside it and what only it gives a meaning; a
-    misspelt field explains that the right one is missing.
+    A field that is not available yet explains what is missing beside it; a misspelt field explains that the right one
+    is missing.
 
     Args:
         error: The error of the whole file.
@@ -102,8 +103,7 @@ def problems_of(error: ValidationError, places: Places, models: Models) -> list[
     problems = []
     for path, each in found:
         beside = later[path[:-1]] if path else set()
-        is_companion = each["type"] == "extra_forbidden" and COMPANIONS.get(pattern(path)) in beside
-        if is_companion or (each["type"] == "missing" and (beside or path in meant)):
+        if each["type"] == "missing" and (beside or path in meant):
             continue
         problems.append((path, _problem(path, each, places, models)))
     return problems

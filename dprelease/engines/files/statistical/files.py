@@ -36,7 +36,7 @@ class StatisticalFile:
     """One of the formats.
 
     Args:
-        kind: Its name in ``catalog.table.SOURCE_FORMATS``.
+        kind: Its name in ``catalog.source.SOURCE_FORMATS``.
     """
 
     def __init__(self, kind: str) -> None:
@@ -61,13 +61,13 @@ class StatisticalFile:
         places, few = [names.index(name) for name in wanted], [names.index(name) for name in repeated]
         try:
             told = dictionary_of(self._kind, path)
-            encoding = _encoding(table.source, told)
+            encoding = _encoding(table.files, told)
             shown = [shown_as(self._kind, told.formats[at]) for at in places]
             for block in parsed_blocks(self._kind, path, places, few):
                 yield [self._stored(each, kind, encoding) for each, kind in zip(block, shown, strict=True)]
         except Unreadable as error:
             problem = EngineError(
-                f"table {table.name!r}: a file of {table.source.file!r} {error.says}", hint=error.hint, code="DPR-E107"
+                f"table {table.name!r}: a file of {table.files.file!r} {error.says}", hint=error.hint, code="DPR-E107"
             )
         else:
             return

@@ -68,7 +68,7 @@ def dictionary_of(kind: str, path: Path) -> Dictionary:
     Of a file that looks as it did, the answer of before.
 
     Args:
-        kind: Its format, a name of ``catalog.table.SOURCE_FORMATS``.
+        kind: Its format, a name of ``catalog.source.SOURCE_FORMATS``.
         path: The file.
 
     Raises:

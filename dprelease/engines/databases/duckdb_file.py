@@ -1,0 +1,173 @@
+"""DuckDB files: one read-only transaction in a second DuckDB of this process, which reaches nothing but that file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dprelease.catalog.table import Column, Table
+from dprelease.engines.databases.base import (
+    RowSums,
+    database_of,
+    gone,
+    no_table,
+    require_columns,
+    require_readable_types,
+    require_view,
+    told,
+)
+from dprelease.engines.databases.file_place import existing, file_identity
+from dprelease.engines.databases.query_text import query_text
+from dprelease.engines.databases.row_sums import sums_of
+from dprelease.engines.files.source import stored_columns
+from dprelease.engines.locked import locked_duckdb
+from dprelease.errors import DpReleaseError, EngineError, TableMismatch
+
+__all__ = ["DuckDBSnapshot"]
+
+_ROWS = 1 << 17
+_SCHEMA = "main"
+_CASTS = {
+    "": "{}",  # as it is
+    "integer": "CAST({} AS BIGINT)",
+    "text": "CAST({} AS VARCHAR)",
+    "number": "CAST({} AS DOUBLE)",
+    "moment": "CASE WHEN isfinite({0}) THEN {0} END",
+    "zoned": "CASE WHEN isfinite({0}) THEN make_timestamp(epoch_us({0})) END",
+}
+_KINDS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "integer"),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM", "VARINT", "UUID", "JSON", "ENUM"), "text"),
+    **dict.fromkeys(("BOOLEAN", "VARCHAR", "DECIMAL", "BLOB"), ""),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "number"),
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "moment"),
+    "TIMESTAMP WITH TIME ZONE": "zoned",
+}
+
+
+def _kind(stored: str) -> str | None:
+    """How a type is read; None: it is not."""
+    return None if stored.endswith("]") else _KINDS.get(re.sub(r"\(.*\)$", "", stored, flags=re.DOTALL))
+
+
+def _refused(doing: str, error: Exception) -> DpReleaseError:
+    name = type(error).__name__
+    if isinstance(error, duckdb.IOException):
+        return gone(doing, f"{name}: another process has it open for writing, or it cannot be read")
+    hint = "check that it is a whole DuckDB file of this version or an older one"
+    return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
+
+
+class DuckDBSnapshot:
+    """A ``Snapshot`` of a DuckDB file.
+
+    Args:
+        url: ``duckdb:///`` and a path.
+        folder: What it is relative to.
+    """
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._folder = folder
+        self._path = existing(folder / url.removeprefix("duckdb:///"))
+        self._connection = told("opening a DuckDB file", self._opened, _refused)
+
+    def __repr__(self) -> str:
+        return "<DuckDBSnapshot>"
+
+    def _opened(self) -> Any:
+        connection = locked_duckdb(str(self._path.absolute()))
+        connection.execute("BEGIN TRANSACTION")
+        return connection
+
+    def describe(self, table: Table) -> None:
+        """Check table and columns."""
+        told(f"table {table.name!r}, describing it", lambda: self._described(table), _refused)
+
+    def _described(self, table: Table, columns: Sequence[Column] = ()) -> tuple[str, dict[str, str]]:
+        """What stands behind FROM, after it was checked, and the types of its columns."""
+        source = database_of(table)
+        if source.query is not None:
+            inner = f"({self._one_select(table)}\n)"
+        else:
+            schema = source.in_schema or _SCHEMA
+            self._require_table(table, schema)
+            inner = f"{_quoted(schema)}.{_quoted(source.table or '')}"
+        asked = f"DESCRIBE SELECT * FROM {inner}"  # noqa: S608 - names that are checked and quoted
+        rows = self._connection.execute(asked).fetchall()
+        require_columns(table, [row[0] for row in rows], columns)
+        types = {row[0]: str(row[1]) for row in rows}
+        require_readable_types(table, types, lambda stored: _kind(stored) is not None)
+        return inner, types
+
+    def _one_select(self, table: Table) -> str:
+        text = query_text(table, self._folder)
+        whole = f"SELECT * FROM ({text}\n)"  # noqa: S608 - the owner of the data has approved it
+        statements = self._connection.extract_statements(whole)
+        if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
+            raise TableMismatch(
+                f"table {table.name!r}: {database_of(table).query!r} is no single SELECT",
+                hint="write one SELECT into the file",
+                code="DPR-E341",
+            )
+        return text
+
+    def _require_table(self, table: Table, schema: str) -> None:
+        known = self._connection.execute(
+            "SELECT table_name, table_type FROM information_schema.tables "
+            "WHERE table_catalog = current_database() AND table_schema = ?",
+            [schema],
+        ).fetchall()
+        kinds = dict(known)
+        wanted = database_of(table).table or ""
+        if wanted not in kinds:
+            raise no_table(table, schema, [*kinds])
+        require_view(table, is_view=kinds[wanted] != "BASE TABLE")
+
+    def identity(self, table: Table) -> tuple[str, ...]:
+        """The file, as the project's folder sees it, and the table in it."""
+        source = database_of(table)
+        within = (source.in_schema or _SCHEMA, source.table or "", source.query_sha256 or "")
+        return ("duckdb", *file_identity(self._path, self._folder), *within)
+
+    def sums(self, table: Table) -> RowSums:
+        """Sums over the rows, which are read once for it."""
+        _, types = told(f"table {table.name!r}, describing it", lambda: self._described(table), _refused)
+        columns = stored_columns(table)
+        hasher = locked_duckdb()
+        try:
+            stored = {column.name: types[column.name] for column in columns}
+            return sums_of(table, stored, self.blocks(table, columns), hasher)
+        finally:
+            hasher.close()
+
+    def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
+        """The stored values, block by block."""
+        doing = f"table {table.name!r}, reading it"
+        inner, types = told(doing, lambda: self._described(table, columns), _refused)
+        names = [_CASTS[_kind(types[column.name]) or ""].format(_quoted(column.name)) for column in columns]
+        listed = ", ".join(f"{each} AS c{at}" for at, each in enumerate(names)) or "NULL AS c0"
+        repeated = [bool(column.keys) for column in columns] or [False]
+        asked = f"SELECT {listed} FROM {inner}"  # noqa: S608 - names that are checked and quoted
+        reader = told(doing, lambda: self._connection.sql(asked).to_arrow_reader(_ROWS), _refused)
+
+        def read() -> Iterator[list[Any]]:
+            while (batch := told(doing, lambda: next(reader, None), _refused)) is not None:
+                yield [
+                    array.dictionary_encode() if few and pa.types.is_string(array.type) else array
+                    for array, few in zip(batch.columns, repeated, strict=True)
+                ]
+
+        return read()
+
+    def close(self) -> None:
+        """End the transaction and close the file."""
+        self._connection.close()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
