@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -249,12 +250,19 @@ def _sqlite(rows: Sequence[Mapping[str, str]], path: Path) -> None:
         )
 
 
+def _delta(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(path), pa.table({name: [row[name] for row in rows] for name in rows[0]}))
+
+
 FILES: dict[str, Callable[[Sequence[Mapping[str, str]], Path], object]] = {
     "csv": _csv,
     "parquet": _parquet,
     **dict.fromkeys(("csv.gz", "csv.zst"), _packed),
     **dict.fromkeys(KINDS, _statistical),
     "database": _sqlite,
+    "delta": _delta,
 }
 ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
 
@@ -263,10 +271,12 @@ ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
     ("kind", "source"), [(kind, each) for kind in ENGINES for each in sorted(ENGINES[kind].formats)]
 )
 def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source: str, tmp_path: Path) -> None:
-    ending = SOURCE_FORMATS.get(source, ".db")
-    text = spec(file=f"rows{ending}")
+    ending = SOURCE_FORMATS.get(source, f".{source}")
+    text = spec(file=f"rows{ending}" if source in SOURCE_FORMATS else "rows.csv")
     if source == "database":
-        text = text.replace("file: rows.db", "database: sqlite:///rows.db, table: people")
+        text = text.replace("file: rows.csv", "database: sqlite:///rows.database, table: people")
+    if source == "delta":
+        text = text.replace("file: rows.csv", "delta: rows.delta, version: 0")
     path = small_project(tmp_path, text.replace("sex", "SEX") if source == "por" else text, 1)
     FILES[source](ROWS, tmp_path / f"rows{ending}")
     plan, _ = travelled(path)
@@ -274,7 +284,7 @@ def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source:
 
 
 def test_every_format_of_a_source_has_an_engine() -> None:
-    assert {*SOURCE_FORMATS, "database"} == {each for kind in ENGINES for each in ENGINES[kind].formats}
+    assert {*SOURCE_FORMATS, "database", "delta"} == {each for kind in ENGINES for each in ENGINES[kind].formats}
     with pytest.raises(SpecError, match="DPR-S216"):
         load(spec(file="rows.xlsx"), "s")
 

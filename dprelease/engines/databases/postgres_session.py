@@ -18,7 +18,7 @@ except ImportError:
     raise MissingExtra(
         "psycopg or adbc-driver-postgresql is not installed: rows of PostgreSQL need both",
         hint='pip install "dprelease[postgres]"',
-        code="DPR-X106",
+        code="DPR-X111",
     ) from None
 
 __all__ = ["Leader", "libpq_parts", "postgres_refused"]
