@@ -27,6 +27,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "index.md": (ROOT / "README.md").read_text(encoding="utf-8"),
         "reference/spec.md": spec_page(json.loads((ROOT / "specs" / "schema.json").read_text(encoding="utf-8"))),
         "reference/commands.md": commands_page(),
+        "reference/errors.md": errors_page(),
         **{f"{name}/README.md": _contents(docs / name) for name in _LISTED},
     }
     for uri, content in made.items():
@@ -139,6 +140,17 @@ def commands_page() -> str:
         lines += [_parameter(each) for each in shown]
         lines.append("")
     return "\n".join(lines)
+
+
+def errors_page() -> str:
+    """Every error, from the texts that `dprelease explain` prints."""
+    from dprelease.error_codes import error_pages
+
+    lines = ["# Errors", "", "`dprelease explain DPR-S413` prints the same.", ""]
+    for page in error_pages().values():
+        title, _, rest = page.partition("\n")
+        lines += [f"## {title.removeprefix('# ')}", re.sub(r"^## ", "### ", rest, flags=re.MULTILINE)]
+    return "\n".join(lines) + "\n"
 
 
 def _commands(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

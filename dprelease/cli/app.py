@@ -28,6 +28,7 @@ from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
 from dprelease.cli.ledger.show import ledger_app
 from dprelease.cli.operate.doctor import doctor_command
+from dprelease.cli.operate.explain import explain_command
 from dprelease.cli.operate.metrics import metrics_command
 from dprelease.cli.views import complain
 from dprelease.errors import DpReleaseError, out_of_memory
@@ -61,6 +62,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "diff": diff_command,
     "utility": utility_command,
     "schema": schema_command,
+    "explain": explain_command,
     "doctor": doctor_command,
     "metrics": metrics_command,
 }
