@@ -233,7 +233,8 @@ class DuckDBEngine:
         A loaded or bounded table has a name of its own, so that equal expressions are equal rows as declared; but
         public references are given anew with every call.
         """
-        place = (*(rows.op() for rows in tables), asked.grouping.where, counted_columns(asked.grouping), asked.zeros)
+        grouping, weight = asked.grouping, asked.quantities[0].weight
+        place = (*(rows.op() for rows in tables), grouping.where, counted_columns(grouping), asked.zeros, weight)
         return self._kept(place, asked, lambda: combined(stage, self._lasting, asked, tables))
 
     def _kept(self, place: Any, asked: PassQuery, make: Callable[[], Any]) -> Any:

@@ -14,10 +14,10 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.engines.duck.cells import CELL
 from dprelease.engines.duck.computed_columns import evaluated
-from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps
+from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps, weight_steps
 from dprelease.engines.duck.units import our_name
 
-__all__ = ["cell_totals", "dense", "grid_counts", "paired", "summed"]
+__all__ = ["cell_totals", "dense", "grid_counts", "in_62_bits", "paired", "summed"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -35,10 +35,10 @@ def cell_totals(
         clamped: To 62 bits; otherwise in 128 bits, to be added up further.
     """
     totals = {name: _total(rows, table, item, units=False) for name, item in quantities.items()}
-    # Counts are no more than there are rows, of which no table has 2^62.
+    # Counts without weights are no more than there are rows, of which no table has 2^62.
     sums = {
-        name: _clamped(total) if clamped and quantities[name].kind in ("sum", "square") else total
-        for name, total in totals.items()
+        name: in_62_bits(total) if clamped and (item.kind in ("sum", "square") or item.weight is not None) else total
+        for (name, total), item in zip(totals.items(), quantities.values(), strict=True)
     }
     return _grouped(rows, within).aggregate(**sums)
 
@@ -51,7 +51,7 @@ def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: 
 
 def summed(parts: Any, names: Sequence[str], within: Sequence[str] = (CELL,)) -> Any:
     """The contributions of :func:`paired`, or the totals of finer groups, summed per group and clamped to 62 bits."""
-    return _grouped(parts, within).aggregate(**{name: _clamped(parts[name].sum()) for name in names})
+    return _grouped(parts, within).aggregate(**{name: in_62_bits(parts[name].sum()) for name in names})
 
 
 def _grouped(rows: Any, within: Sequence[str]) -> Any:
@@ -83,13 +83,16 @@ def _number(holds: Any) -> Any:
     return ibis.coalesce(holds.sum(), 0)
 
 
-def _clamped(total: Any) -> Any:
+def in_62_bits(total: Any) -> Any:
+    """A total in 62 bits; that of no rows is 0."""
     # No row is a total of 0: left null, it would take the limit (LEAST passes over nulls).
     return clip(ibis.coalesce(total, 0), -MOST, MOST).cast("int64")
 
 
 def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     """One quantity over a group, in 128 bits where it is a sum."""
+    if quantity.weight is not None:
+        return _weighted(rows, table, quantity, weight_steps(rows, table, quantity.weight))
     holds = _holds(rows, table, quantity)
     once = units and (quantity.per == "unit_cell" or quantity.kind == "units")
     if quantity.kind == "balance":
@@ -108,6 +111,18 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
         return _clipped_once(rows, table, quantity, taken, present)
     each = steps(rows, table, quantity)
     return ibis.coalesce(_contribution(each, quantity).sum(where=taken), 0)
+
+
+def _weighted(rows: Any, table: Table, quantity: Quantity, weight: Any) -> Any:
+    """What every row contributes as often as it weighs; the engine is asked for no product beyond 62 bits."""
+    holds = _holds(rows, table, quantity)
+    if quantity.column is not None:
+        present = rows[our_name(table, quantity.column)].notnull()
+        holds = present if holds is None else present & holds
+    if quantity.kind == "sum":
+        weight = weight * _contribution(steps(rows, table, quantity), quantity).cast("int64")
+    counted = ibis.coalesce(weight.sum(where=holds), 0)
+    return counted if quantity.kind != "balance" else 2 * counted - ibis.coalesce(weight.sum(), 0)
 
 
 def _times(count: Any, once: bool) -> Any:
