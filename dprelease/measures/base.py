@@ -20,16 +20,7 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
-__all__ = [
-    "Estimate",
-    "Expected",
-    "Flaw",
-    "Measure",
-    "Noisy",
-    "Possible",
-    "Widest",
-    "WrittenMeasure",
-]
+__all__ = ["Estimate", "Expected", "Flaw", "Measure", "Noisy", "Possible", "Widest", "WrittenMeasure"]
 
 Floats = npt.NDArray[np.float64]
 
