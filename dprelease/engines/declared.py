@@ -61,7 +61,7 @@ def own_columns(table: Table) -> tuple[Column, ...]:
 
 def counts_alone(quantities: Iterable[Quantity]) -> bool:
     """Whether all that is asked are numbers of rows or of units: which rows of a unit are kept then does not matter."""
-    return all(item.kind in ("rows", "units") and item.where is item.weight is None for item in quantities)
+    return all(item.kind in ("rows", "units") and not (item.where or item.weight) for item in quantities)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ class _Counting(Measure):
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """The noisy counts; the margin is exact by the noise law, or by that of the sum of two draws."""
         quantities = [part.quantity for part in noisy]
-        value = np.mean([part.values for part in noisy], axis=0, dtype=np.float64) * float(quantities[0].grid)
+        steps = np.asarray(np.mean([part.values for part in noisy], axis=0, dtype=np.float64))
+        value = np.asarray(steps * float(quantities[0].grid), dtype=np.float64)
         expected = _accuracy(quantities, [part.law for part in noisy], confidence)
         return Estimate(
             value=value,

@@ -96,8 +96,8 @@ def queries_as_tables(
         if tables:
             made.update(workload_tables(plan, workload, inputs.measured, tables))
     found = [as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted]
-    tables = [plan.catalog.tables[query.table] for query in wanted]
-    return tuple(with_sampling(each, table) for each, table in zip(found, tables, strict=True))
+    catalog = plan.catalog.tables
+    return tuple(with_sampling(each, catalog[query.table]) for each, query in zip(found, wanted, strict=True))
 
 
 def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows | None = None) -> PublishedTable:

@@ -78,17 +78,10 @@ def _stacked(tables: Sequence[PublishedTable]) -> Stack:
 
 
 def _measure(several: Sequence[PublishedMeasure]) -> PublishedMeasure:
-    names = ("value", "standard_error", "margin", "lower", "upper")
+    more = [FURTHER[ending] for ending in further(several[0])]
+    names = ("value", "standard_error", "margin", "lower", "upper", *more)
     numbers: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in several]) for name in names}
-    more = {
-        FURTHER[ending]: np.concatenate([further(each)[ending] for each in several]) for ending in further(several[0])
-    }
-    return replace(
-        several[0],
-        **numbers,
-        status=end_to_end([each.status for each in several]),
-        **more,
-    )
+    return replace(several[0], **numbers, status=end_to_end([each.status for each in several]))
 
 
 def end_to_end(columns: Sequence[Sequence[Any]]) -> Coded[Any]:

@@ -104,13 +104,13 @@ def moves(quantity: Quantity, cells: int, rows: int, relation: Neighboring) -> I
     return np.unique(np.concatenate([held - one for one in held]), axis=0)
 
 
-def norms(changes: Integers) -> tuple[int, int, int, int]:
+def norms(changes: Integers) -> tuple[Fraction | int, ...]:
     sizes = np.abs(changes)
     squares = (sizes * sizes).sum(axis=1)
     return int((sizes > 0).sum(axis=1).max()), int(sizes.sum(axis=1).max()), int(squares.max()), int(sizes.max())
 
 
-def said(claimed: Sensitivity) -> tuple[int, Fraction, Fraction, Fraction]:
+def said(claimed: Sensitivity) -> tuple[Fraction | int, ...]:
     return claimed.l0, claimed.l1, claimed.l2_squared, claimed.linf
 
 

@@ -95,8 +95,8 @@ def _measure(value: Any) -> Any:
     if read.get("weighted") is not None:
         try:
             read["weighted"] = true_or_false(read["weighted"])
-        except PydanticCustomError as error:
-            problems.append(InitErrorDetails(type=error, loc=("weighted",), input=read["weighted"]))
+        except PydanticCustomError as wrong:
+            problems.append(InitErrorDetails(type=wrong, loc=("weighted",), input=read["weighted"]))
     for name, is_list in _numbers_of(kinds[0]).items():
         if value.get(name) is None:  # as canonical JSON writes what was left out; no author can write it
             continue
