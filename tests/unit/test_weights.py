@@ -23,8 +23,10 @@ from dprelease.noise.exact import open_exact
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.release.draw import _hidden
+from dprelease.release.tuning.look import look_at
 from dprelease.spec.load import load
 from tests.planned import plan_of, planned_anew
+from tests.project import POLICY, SETTINGS
 
 HEAD = """
 dprelease: 1
@@ -311,3 +313,17 @@ def test_the_exact_totals_are_people_in_steps(tmp_path: Path) -> None:
     lines = [line.split(",") for line in (folder / "people.csv").read_text().splitlines()[1:]]
     assert isinstance(box, Exact)
     assert open_exact(box).tolist() == [sum(int(line[4]) for line in lines if line[0] in "abc")]
+
+
+@pytest.mark.parametrize("query", [WORKLOAD, TOTALS])
+def test_a_look_at_the_data_tells_how_many_weights_the_clip_moves(query: str, tmp_path: Path) -> None:
+    _, records = written(tmp_path), tmp_path / "weighted" / "people.csv"
+    lines = [line.split(",") for line in records.read_text().splitlines()[1:]]
+    text = spec(query, "weight: {column: w, clip: 3}").replace("file: people.csv", "file: weighted/people.csv")
+    for name, content in (("dprelease.yaml", SETTINGS), ("policy.yaml", POLICY), ("spec.yaml", text)):
+        (tmp_path / name).write_text(content)
+    (found,) = look_at(tmp_path / "spec.yaml", allowed=True, is_terminal=True)
+    (told,) = [line for each in found.queries.values() for line in each if line.of == "weight w"]
+    inside = [int(line[4]) for line in lines if line[0] in "abc"]
+    assert (told.what, told.count, told.whole) == ("clipped", sum(weight > 3 for weight in inside), len(inside))
+    assert told.count > 0
