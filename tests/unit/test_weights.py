@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 from dprelease.catalog.aggregate import Quantity
 from dprelease.engines import ENGINES
 from dprelease.errors import BrokenPromiseError, SpecError
+from dprelease.estimate.sampling import is_sampled, total_margin
 from dprelease.measures import Noisy
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
@@ -22,6 +25,7 @@ from dprelease.noise import MECHANISMS, Exact
 from dprelease.noise.exact import open_exact
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify.whole_plan import verify
+from dprelease.publish.base import column_names
 from dprelease.release.draw import _hidden
 from dprelease.release.tuning.look import look_at
 from dprelease.spec.load import load
@@ -327,3 +331,52 @@ def test_a_look_at_the_data_tells_how_many_weights_the_clip_moves(query: str, tm
     inside = [int(line[4]) for line in lines if line[0] in "abc"]
     assert (told.what, told.count, told.whole) == ("clipped", sum(weight > 3 for weight in inside), len(inside))
     assert told.count > 0
+
+
+def _chance(step: float, scale: Fraction, kind: str, sampling: float, reach: float) -> float:
+    """The probability that integer noise and a normal error together stay within ``reach``."""
+    far = int(40 * scale) + 40
+    steps = np.arange(-far, far + 1) * step
+    size = np.abs(steps / step) / float(scale)
+    mass = np.exp(-size) if kind == "discrete_laplace" else np.exp(-(size**2) / 2)
+    normal = NormalDist(0, sampling)
+    inside = np.array([normal.cdf(reach - each) - normal.cdf(-reach - each) for each in steps])
+    return float((mass * inside).sum() / mass.sum())
+
+
+@pytest.mark.parametrize("kind", ["discrete_laplace", "discrete_gaussian"])
+@pytest.mark.parametrize(
+    "confidence", [Fraction(each) for each in ("0.5", "0.68", "0.8", "0.9", "0.95", "0.99", "0.999")]
+)
+def test_the_total_margin_covers_noise_and_sampling_together(kind: str, confidence: Fraction) -> None:
+    """By the exact law of the noise, at every proportion of the two errors; squares of plain margins would not do."""
+    plainly = []
+    for scale, proportion in product((Fraction(1), Fraction(20)), (0.02, 0.1, 0.3, 0.7, 1.0, 1.5, 3.0, 10.0)):
+        law = MECHANISMS[kind].law(scale)
+        error, margin = np.array([law.variance**0.5]), np.array([float(law.margin(confidence))])
+        sampling = proportion * error
+        reach = total_margin(margin, error, sampling, confidence, 1.0)
+        assert _chance(1.0, scale, kind, float(sampling[0]), float(reach[0])) >= float(confidence) - 1e-6
+        both = np.hypot(margin, NormalDist().inv_cdf((1 + float(confidence)) / 2) * sampling)
+        plainly.append(_chance(1.0, scale, kind, float(sampling[0]), float(both[0])) - float(confidence))
+        if scale == 20:  # coarse noise of few steps covers more than it is asked for
+            less = total_margin(0.8 * margin, 0.8 * error, 0.8 * sampling, confidence, 1.0)
+            assert _chance(1.0, scale, kind, float(sampling[0]), float(less[0])) < float(confidence)
+    if (kind, confidence) == ("discrete_laplace", Fraction("0.8")):
+        assert min(plainly) < -0.005
+
+
+def test_sampling_errors_are_those_of_counts_and_shares_alone() -> None:
+    sampling = ", sampling: {deff: 2, mean_weight: 50, fraction: 0.02}}"
+    plan = plan_of(spec(TOTALS, WEIGHT.replace("}", sampling)))
+    query, table = plan.queries[0], plan.catalog.tables["people"]
+    told = [name for name, measure in query.measures.items() if is_sampled(measure, table)]
+    assert sorted(told) == ["men", "n", "paid", "share"]
+    names = column_names(plan, query)
+    assert [name for name in names if name.endswith("_sampling_se")] == [
+        f"{name}_sampling_se" for name in ("n", "paid", "men", "share")
+    ]
+    assert table.weight is not None
+    assert table.weight.sampling is not None
+    assert table.weight.sampling.of_one == 2 * 50 * Fraction(98, 100)
+    assert not [name for name in column_names(plan_of(spec(TOTALS)), query) if "sampling" in name]
