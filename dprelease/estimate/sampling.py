@@ -19,7 +19,6 @@ import numpy.typing as npt
 from dprelease.catalog.table import Table
 from dprelease.estimate.tables import PublishedTable
 from dprelease.measures import Measure
-from dprelease.measures.ratio import PlannedRatio
 
 __all__ = ["is_sampled", "total_margin", "with_sampling"]
 
@@ -33,9 +32,7 @@ def is_sampled(measure: Measure | None, table: Table) -> bool:
     """
     if table.weight is None or table.weight.sampling is None or measure is None:
         return False
-    if isinstance(measure, PlannedRatio):
-        return measure.is_share and measure.of[0].weighted is not False
-    return measure.is_count and measure.weighs and measure.weighted is not False
+    return measure.sampled_as is not None
 
 
 def with_sampling(published: PublishedTable, table: Table) -> PublishedTable:
@@ -82,9 +79,9 @@ def total_margin(margin: Floats, error: Floats, sampling: Floats, confidence: Fr
 
 def _size(measure: Measure, values: Mapping[str, Floats]) -> Floats | None:
     """The number of people of which a share is told, NaN where none is known; None of a total."""
-    if not isinstance(measure, PlannedRatio):
+    if measure.sampled_as == "total":
         return None
-    size = values.get(measure.ratio[1])
+    size = values.get(measure.others[-1])
     return np.full(1, np.nan) if size is None else np.where(size > 0, size, np.nan)
 
 

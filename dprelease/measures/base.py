@@ -195,6 +195,11 @@ class Measure(GrownValue):
         return None
 
     @property
+    def sampled_as(self) -> Literal["total", "share"] | None:
+        """Where rows have weights: whether it is a total of people, or a share of the last one of ``others``."""
+        return None
+
+    @property
     def adds_rows(self) -> bool:
         """Whether more rows of one unit in a cell can move it further, so that a query must bound them."""
         return True

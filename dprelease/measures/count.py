@@ -108,6 +108,11 @@ class Count(_Counting):
         return self.count
 
     @property
+    def sampled_as(self) -> Literal["total"] | None:
+        """A total, unless it is one of records."""
+        return None if self.weighted is False else "total"
+
+    @property
     def adds_rows(self) -> bool:
         """Not of units: each counts once in a cell."""
         return self.count != "units"

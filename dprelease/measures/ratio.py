@@ -67,6 +67,11 @@ class PlannedRatio(Measure):
         return self.of
 
     @property
+    def sampled_as(self) -> Literal["share"] | None:
+        """A share, where it is one of people."""
+        return "share" if self.is_share and self.of[0].weighted is not False else None
+
+    @property
     def adds_rows(self) -> bool:
         """It measures nothing of its own."""
         return False

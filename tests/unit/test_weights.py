@@ -359,7 +359,7 @@ def test_the_total_margin_covers_noise_and_sampling_together(kind: str, confiden
         assert _chance(1.0, scale, kind, float(sampling[0]), float(reach[0])) >= float(confidence) - 1e-6
         both = np.hypot(margin, NormalDist().inv_cdf((1 + float(confidence)) / 2) * sampling)
         plainly.append(_chance(1.0, scale, kind, float(sampling[0]), float(both[0])) - float(confidence))
-        if scale == 20:  # coarse noise of few steps covers more than it is asked for
+        if scale == 20 and confidence >= Fraction(4, 5):  # else it covers more than it is asked for
             less = total_margin(0.8 * margin, 0.8 * error, 0.8 * sampling, confidence, 1.0)
             assert _chance(1.0, scale, kind, float(sampling[0]), float(less[0])) < float(confidence)
     if (kind, confidence) == ("discrete_laplace", Fraction("0.8")):

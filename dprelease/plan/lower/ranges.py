@@ -24,7 +24,6 @@ from dprelease.catalog.sensitivity import limits_of
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.mirrored import least_eigenvalue
 from dprelease.estimate.ranges import Which, variances_of
-from dprelease.measures.count import Count
 from dprelease.plan.design.mirrored import MIRRORED_GRAIN, mirrored_line
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Answer, Considered
@@ -88,7 +87,7 @@ def lowered_ranges(
     if query.ranges is None:
         raise ValueError("only a query with ranges asks for sums along a column")
     ((label, measure),) = query.measures.items()
-    (quantity,) = Count(count="rows", weighted=measure.weighted).quantities(catalog.tables[grouping.table])
+    (quantity,) = measure.quantities(catalog.tables[grouping.table])
     planned = PlannedRanges(of=query.ranges.of, which=query.ranges.which)
     answers = (Answer(query=name, measure=label),)
     plain = additive(f"{name}.{planned.which}", grouping, quantity, answers, catalog, relation)
