@@ -13,6 +13,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import GrownValue, Value, one_of
 from dprelease.catalog.dialect import STATISTICAL, Dialect
+from dprelease.catalog.weight import Weighting
 
 __all__ = [
     "Binned",
@@ -275,9 +276,10 @@ class Table(GrownValue):
         bounds: How many rows of one unit stay.
         private_joins: With confidential tables of the same units.
         time: Which rows belong to the release's period; None: all of them.
+        weight: For how many people a row stands; None: for one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("time",)
+    LATER: ClassVar[tuple[str, ...]] = ("time", "weight")
     __slots__ = ("_known_columns", "_known_types")  # as those of ``Value``
     name: str
     account: str
@@ -289,6 +291,7 @@ class Table(GrownValue):
     bounds: TableBounds | None = None
     private_joins: tuple[PrivateJoin, ...] = ()
     time: TimeFilter | None = None
+    weight: Weighting | None = None
 
     @property
     def most_rows(self) -> int | None:

@@ -60,6 +60,9 @@ class PublishedMeasure:
             then about this one, and the value can lie outside of its interval. None: nothing was moved.
         tested: Whether the interval is a set of its own about the value, and not value -/+ margin: the margin is then
             the distance of the farther end.
+        sampling_error: The standard error of a weighted number because it is of a sample, by a public model; NaN with
+            the value. None: no model says it.
+        total_margin: The margin of noise and sampling together, where there is such an error.
     """
 
     name: str
@@ -74,6 +77,8 @@ class PublishedMeasure:
     integer: bool
     unadjusted: Floats | None = None
     tested: bool = False
+    sampling_error: Floats | None = None
+    total_margin: Floats | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))

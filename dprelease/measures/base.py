@@ -12,23 +12,15 @@ from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
+from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
-__all__ = [
-    "Estimate",
-    "Expected",
-    "Flaw",
-    "Measure",
-    "Noisy",
-    "Possible",
-    "Widest",
-    "WrittenMeasure",
-]
+__all__ = ["Estimate", "Expected", "Flaw", "Measure", "Noisy", "Possible", "Widest", "WrittenMeasure"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,7 +109,7 @@ class Widest(NamedTuple):
     says: str
 
 
-class Measure(Value):
+class Measure(GrownValue):
     """One published number per cell.
 
     A measure names the quantities that it needs (each is measured once, by one step, however many measures
@@ -130,6 +122,7 @@ class Measure(Value):
     Attributes:
         where: The rows that it looks at, beside the query's own ``where``; None: all. Every quantity that it needs
             looks at these rows alone.
+        weighted: Whether rows count as often as they weigh; None: where the table has weights.
         kind: The field by which a spec or a plan asks for it; the field's text is a column, or a word of ``words``.
         plural: The name of such numbers in the plural, as a sentence begins with it.
         method: Sentences of the report on how such numbers are made of noisy measurements.
@@ -148,8 +141,10 @@ class Measure(Value):
             ``centred``: where the counts of columns are.
         grid_kind: A kind of quantity, by which the column says its grid; None: no values are rounded and clipped.
         widest: The widest clip; None: any.
+        weighs: Whether rows can have weights in it.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("weighted",)
     kind: ClassVar[str]
     plural: ClassVar[str]
     method: ClassVar[tuple[str, ...]]
@@ -164,8 +159,10 @@ class Measure(Value):
     other_form: ClassVar[Literal["shared", "offered", "centred"]] = "shared"
     grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
     widest: ClassVar[Widest | None] = None
+    weighs: ClassVar[bool] = False
 
     where: str | None = None
+    weighted: bool | None = None
 
     @property
     def target(self) -> str | None:
@@ -177,6 +174,10 @@ class Measure(Value):
     def column(self) -> str | None:
         """The column that is measured, if it is one."""
         return None if self.target in self.words else self.target
+
+    def row_weight(self, table: Table) -> RowWeight | None:
+        """What a row of the table weighs in this number; None: every row counts once."""
+        return None if table.weight is None or self.weighted is False else table.weight.row
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -191,6 +192,11 @@ class Measure(Value):
     @property
     def counted(self) -> str | None:
         """What it counts one by one: ``rows``, ``units``, or the column whose values it counts; None: it does not."""
+        return None
+
+    @property
+    def sampled_as(self) -> Literal["total", "share"] | None:
+        """Where rows have weights: whether it is a total of people, or a share of the last one of ``others``."""
         return None
 
     @property

@@ -184,7 +184,9 @@ class _Choices(Ranged, WrittenMeasure):
         ranks = self._ranks(name)
         among = tuple(sorted(set(ranks.values())))
         return {
-            label: Quantile(quantile=str(self.column), at=at, among=among, clip=self.clip, where=self.where)
+            label: Quantile(
+                quantile=str(self.column), at=at, among=among, clip=self.clip, where=self.where, weighted=self.weighted
+            )
             for label, at in ranks.items()
         }
 

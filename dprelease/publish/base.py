@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
-from dprelease.estimate import RANK, PublishedTable, Rows, full_product
+from dprelease.estimate import RANK, PublishedMeasure, PublishedTable, Rows, full_product
 from dprelease.estimate.ranges import range_rows
+from dprelease.estimate.sampling import is_sampled
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
@@ -24,6 +28,7 @@ from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
 
 __all__ = [
+    "FURTHER",
     "NOTICE",
     "UNADJUSTED",
     "AccountFacts",
@@ -37,6 +42,7 @@ __all__ = [
     "check_header",
     "check_queries",
     "column_names",
+    "further",
     "key_as_text",
     "keys_of_query",
     "measure_names",
@@ -50,6 +56,8 @@ __all__ = [
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
 REHEARSAL_COLUMN = "rehearsal"
 UNADJUSTED = "_unadjusted"  # ends the name of the column with the estimate of a number that was moved
+FURTHER = {"_sampling_se": "sampling_error", "_total_margin": "total_margin", UNADJUSTED: "unadjusted"}
+"""The numbers that a measure may have beside its six columns, by the ending of theirs, in the order of a file."""
 
 _KEY_TYPES = ("text", "integer", "boolean", "date")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -255,24 +263,34 @@ def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
 def column_names(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys.
 
-    A number that was moved after it was estimated has a seventh, the estimate.
+    A number with a sampling error has two more, and one that was moved after it was estimated the estimate.
     """
-    keys = [column.name for column in keys_of_query(plan, query)]
-    seventh = plan.publish.layout > 1 and moves(plan, query)
-    return _header(keys, [(name, seventh) for name in measure_names(plan, query)], rehearsal)
+    keys, table = [column.name for column in keys_of_query(plan, query)], plan.catalog.tables[query.table]
+    last = (UNADJUSTED,) if plan.publish.layout > 1 and moves(plan, query) else ()
+    measures = []
+    for name in measure_names(plan, query):
+        sampled = ("_sampling_se", "_total_margin") if is_sampled(query.measures[name], table) else ()
+        measures.append((name, (*sampled, *last)))
+    return _header(keys, measures, rehearsal)
 
 
 def table_header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of the files of a table, which is as ``measured.filed`` gives it."""
-    measures = [(each.name, each.unadjusted is not None) for each in table.measures]
+    measures = [(each.name, tuple(further(each))) for each in table.measures]
     return _header([each.name for each in table.key_columns], measures, rehearsal)
 
 
-def _header(keys: Sequence[str], measures: Sequence[tuple[str, bool]], rehearsal: bool) -> tuple[str, ...]:
+def further(measure: PublishedMeasure) -> dict[str, npt.NDArray[np.float64]]:
+    """The numbers of a measure beside its six columns, by the ending of theirs."""
+    found = {ending: getattr(measure, name) for ending, name in FURTHER.items()}
+    return {ending: numbers for ending, numbers in found.items() if numbers is not None}
+
+
+def _header(keys: Sequence[str], measures: Sequence[tuple[str, tuple[str, ...]]], rehearsal: bool) -> tuple[str, ...]:
     found = list(keys)
-    for name, moved in measures:
+    for name, more in measures:
         found += [name, f"{name}_se", f"{name}_margin", f"{name}_lower", f"{name}_upper", f"{name}_status"]
-        found += [f"{name}{UNADJUSTED}"] if moved else []
+        found += [f"{name}{ending}" for ending in more]
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
 
 
@@ -357,8 +375,8 @@ def check_header(names: Sequence[str], table: str, number: str, *, hint: str) ->
     if twice is not None:
         raise PublishError(
             f"{table} would publish two columns named {twice!r}",
-            detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status, and m_unadjusted where it "
-            "is moved; `rehearsal` marks a rehearsal",
+            detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status, m_sampling_se and "
+            "m_total_margin beside a sampling error, and m_unadjusted where it is moved; `rehearsal` marks a rehearsal",
             hint=hint,
             code="DPR-W104",
         )

@@ -16,6 +16,7 @@ from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
 from dprelease.estimate.ranges import line_sums, range_rows, variances_of
+from dprelease.estimate.sampling import with_sampling
 from dprelease.estimate.tables import full_product, table_of_counts
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
@@ -94,7 +95,9 @@ def queries_as_tables(
         tables = [query.name for query in wanted if query.workload == workload.name]
         if tables:
             made.update(workload_tables(plan, workload, inputs.measured, tables))
-    return tuple(as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted)
+    found = [as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted]
+    catalog = plan.catalog.tables
+    return tuple(with_sampling(each, catalog[query.table]) for each, query in zip(found, wanted, strict=True))
 
 
 def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows | None = None) -> PublishedTable:

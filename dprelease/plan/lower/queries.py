@@ -164,9 +164,10 @@ class Lowering:
         return found
 
     def _counts(self, group: Group, quantity: int) -> bool:
-        """Whether the quantity is a count that a K-norm draw can hide with others of its cells."""
+        """Whether the quantity is a count that a K-norm draw can hide with others of its cells: one of 1 a row."""
         plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
-        return plain and self.quantities[quantity].kind in ("rows", "nonnull")
+        counted = self.quantities[quantity]
+        return plain and counted.kind in ("rows", "nonnull") and counted.weight is None
 
     def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
         """The needs in the order of the spec; with ``knorm`` the counts of the same cells together.

@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.factor import LEAST_GRAIN, MOST_WRITTEN_OUT, Factor, factor_sensitivity
 from dprelease.catalog.mirrored import Mirror
 from dprelease.catalog.sensitivity import limits_of
@@ -86,10 +86,11 @@ def lowered_ranges(
     """
     if query.ranges is None:
         raise ValueError("only a query with ranges asks for sums along a column")
-    (label,) = query.measures
+    ((label, measure),) = query.measures.items()
+    (quantity,) = measure.quantities(catalog.tables[grouping.table])
     planned = PlannedRanges(of=query.ranges.of, which=query.ranges.which)
     answers = (Answer(query=name, measure=label),)
-    plain = additive(f"{name}.{planned.which}", grouping, Quantity(kind="rows"), answers, catalog, relation)
+    plain = additive(f"{name}.{planned.which}", grouping, quantity, answers, catalog, relation)
     plain = replace(plain, part=Fraction(1))
     rows = limits_of(grouping, catalog).rows
     if rows is None:
@@ -98,7 +99,8 @@ def lowered_ranges(
     axis = grouping.by.index(planned.of)
     drafts = [plain]
     for factor in _factors(shape, axis, planned.which):
-        drafts.append(replace(plain, factor=factor, sensitivity=factor_sensitivity(factor, rows, relation)))
+        reach = factor_sensitivity(factor, rows, relation, quantity.each)
+        drafts.append(replace(plain, factor=factor, sensitivity=reach))
     variances = [variances_of(draft.factor, shape[axis], planned.which) for draft in drafts]
     weights = [float(each.mean()) for each in variances]
     errors = [float(draft.sensitivity.l2_squared) * weight for draft, weight in zip(drafts, weights, strict=True)]
@@ -106,12 +108,12 @@ def lowered_ranges(
     best = order[0]
     passed = [(NAMES[_kind(drafts[at])], errors[at]) for at in order[1:]]
     if relation is Neighboring.ADD_REMOVE and 1 < shape[axis] <= _COMPARED:
-        passed.append(("binary tree", rows**2 * _error_of_tree(shape[axis], planned.which)))
+        passed.append(("binary tree", (rows * quantity.each) ** 2 * _error_of_tree(shape[axis], planned.which)))
     considered = tuple(
         Considered(name=f"{name}: {told}", noise=round_up(Fraction(math.sqrt(error / errors[best])), 4))
         for told, error in passed
     )
-    draft = replace(drafts[best], worst=float(variances[best].max()), reach=rows)
+    draft = replace(drafts[best], worst=float(variances[best].max()), reach=rows * quantity.each)
     return LoweredRanges(planned, label, draft, weights[best], considered)
 
 

@@ -30,6 +30,7 @@ from dprelease.catalog.table import (
     TimeFilter,
     Zeros,
 )
+from dprelease.catalog.weight import Sampling, Weighting
 from dprelease.catalog.workbook import WORKBOOK
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
@@ -227,6 +228,23 @@ def _table(
             if join.table is not None and join.max_matches is not None
         ),
         time=_time(table.time, period, (*at, "time"), findings),
+        weight=_weight(table, limits),
+    )
+
+
+def _weight(table: TableSpec, limits: Mapping[str, MeasuredLimits]) -> Weighting | None:
+    """How rows are weighted: on the grid of the column, the clip in its steps."""
+    weight = table.weight
+    if weight is None:
+        return None
+    grid, sampling = grid_of(table, weight.column, limits), weight.sampling
+    assert grid is not None  # noqa: S101 - the grid of weights is written, or 1
+    return Weighting(
+        column=weight.column,
+        step=grid.step,
+        clip=int(weight.clip / grid.step),
+        calibrated=weight.calibrated,
+        sampling=None if sampling is None else Sampling(**dict(sampling)),
     )
 
 

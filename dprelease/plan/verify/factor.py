@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.measures import Expected
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.plan.verify.reach import _bounds, require
+from dprelease.plan.verify.reach import _bounds, counts_as_said, heaviest, require
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -77,7 +77,8 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     same = factor.matrix.shape == matrix.shape and bool((factor.matrix == matrix).all())
     require(same, f"{step.id} would draw by another matrix than its factor says")
     rows = _bounds(plan, aggregate, once=False).rows
-    derived = _derived(matrix, math.prod(shape) // keys, rows, plan.neighboring)
+    each = heaviest(plan, step, aggregate.quantity)
+    derived = _derived(matrix, math.prod(shape) // keys, rows, each, plan.neighboring)
     require(step.sensitivity == derived, f"{step.id} claims another sensitivity than its matrix has")
 
 
@@ -153,14 +154,15 @@ def _endless(line: Sequence[int], sign: int) -> Whole:
     return np.array([found[at] for at in range(len(found))], dtype=np.int64)
 
 
-def _derived(matrix: Whole, slices: int, rows: int, neighboring: Neighboring) -> Sensitivity:
+def _derived(matrix: Whole, slices: int, rows: int, each: int, neighboring: Neighboring) -> Sensitivity:
     l1, l2_squared, linf = _one_row(matrix, slices > 1, neighboring is Neighboring.REPLACE_ONE)
+    moved = rows * each  # a row that weighs w is w rows of its cell
     lines = rows * (2 if neighboring is Neighboring.REPLACE_ONE else 1)
     return Sensitivity(
         l0=len(matrix) * min(slices, lines),
-        l1=Fraction(rows * l1),
-        l2_squared=Fraction(rows * rows * l2_squared),
-        linf=Fraction(rows * linf),
+        l1=Fraction(moved * l1),
+        l2_squared=Fraction(moved * moved * l2_squared),
+        linf=Fraction(moved * linf),
     )
 
 
@@ -207,10 +209,12 @@ def check_ranges(plan: ReleasePlan) -> None:
     summed = set()
     for query in (each for each in plan.queries if each.ranges is not None):
         feeds = [feed for each in query.inputs.values() for feed in each]
-        facts = [measure.model_dump() for measure in query.measures.values()]
+        facts = [measure.model_dump(exclude={"weighted"}) for measure in query.measures.values()]
         plain = facts == [{"count": "rows", "where": None}] and len(feeds) == 1 and feeds[0].step in steps
         require(plain, f"{query.name} has sums of something else than one draw of counts")
         step = steps[feeds[0].step]
+        (measure,) = query.measures.values()
+        require(counts_as_said(plan, step, measure), f"{step.id} counts rows more or less often than {query.name}")
         known = query.ranges is not None and query.ranges.of in query.by
         require(known, f"{query.name} has sums along a column that it does not have")
         assert query.ranges is not None  # noqa: S101 - chosen by it

@@ -13,7 +13,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.expressions.tree import Node
 from dprelease.catalog.table import Column, Table
-from dprelease.plan.document import ReleasePlan, Workload
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.verify.reach import require
 
 __all__ = ["check_claim", "check_form", "outcomes"]
@@ -42,9 +42,14 @@ def check_form(plan: ReleasePlan) -> None:
     _once([each.name for each in plan.workloads], "workloads of the name")
     for query in plan.queries:
         _check_grouping(plan, query.name, query)
+        _check_suppressed(plan, query)
         require(all(guess > 0 for guess in query.expect.values()), f"{query.name} expects cells of no rows")
         for label, measure in query.measures.items():
             require(not measure.broken, f"{query.name}.{label} {measure.broken}")
+            if plan.catalog.tables[query.table].weight is not None and not measure.others:
+                known = measure.weighs and (measure.target != "units" or measure.weighted is False)
+                told = f"{query.name}.{label} is of a table with weights, and does not say that it has none"
+                require(known or measure.weighted is False, told)
             if measure.claim is not None:
                 check_claim(f"{query.name}.{label}", *measure.claim, plan.catalog.tables[query.table])
     for each in plan.measured:
@@ -72,6 +77,7 @@ def _check_catalog(plan: ReleasePlan) -> None:
         _once([column.name for column in table.columns], f"columns in {table.name} of the name")
         for column in table.columns:
             _check_column(f"{table.name}.{column.name}", column)
+        _check_weight(table)
         for join in table.joins:
             require(join.reference in catalog.references, f"{table.name} joins a reference that is not there")
         for private in table.private_joins:
@@ -85,6 +91,25 @@ def _check_column(name: str, column: Column) -> None:
     ends = column.range
     require(ends is None or ends.low <= ends.high, f"{name} has a range that ends before it begins")
     require(all(column.grid_of(kind) > 0 for kind in ("sum", "quantile")), f"{name} has a grid without a step")
+
+
+def _check_suppressed(plan: ReleasePlan, query: PlannedQuery) -> None:
+    """What withholds a row is no number of weighted records."""
+    if query.suppress_below is None or plan.catalog.tables[query.table].weight is None:
+        return
+    measure = query.measures.get(query.suppress_below[0])
+    parts = () if measure is None else measure.made_of
+    require(all(part.weighted is False for part in parts), f"{query.name} withholds rows by a weighted number")
+
+
+def _check_weight(table: Table) -> None:
+    """Weights are whole steps of a number of the table, and their model of the sample is one."""
+    weight = table.weight
+    if weight is None:
+        return
+    column = table.named.get(weight.column)
+    number = column is not None and column.type in ("integer", "decimal") and column.grid_of("sum") == weight.step
+    require(number and weight.clip >= 1, f"{table.name} has weights of what is no number on their grid")
 
 
 def _check_grouping(plan: ReleasePlan, name: str, grouping: Grouping) -> None:
@@ -112,8 +137,8 @@ def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
     there = needed == (quantity.column is not None)
     require(there or counts, f"{name} measures a column that is not there")
     if quantity.kind not in ("sum", "square", "quantile"):
-        plain = Quantity(kind=quantity.kind, column=quantity.column, where=quantity.where, per=quantity.per)
-        require(quantity == plain, f"{name} clips what it counts")
+        kept = {each: getattr(quantity, each) for each in ("kind", "column", "where", "per", "weight")}
+        require(quantity == Quantity(**kept), f"{name} clips what it counts")
     require(quantity.low <= quantity.high, f"{name} clips to nothing")
     require(quantity.step > 0, f"{name} has a grid without a step")
     if quantity.kind in ("sum", "square", "quantile"):

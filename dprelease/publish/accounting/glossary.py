@@ -9,8 +9,9 @@ from typing import Any
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.estimate import RANK
+from dprelease.estimate.sampling import is_sampled
 from dprelease.measures import MEASURES, PLANNED, Measure
-from dprelease.measures.text import exact_text
+from dprelease.measures.text import exact_text, weighed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
@@ -58,6 +59,15 @@ _DECLARED = (
 MOVED = (
     "this number was moved after it was estimated. Margin, lower and upper end are about the estimate before, which "
     "stands beside it as unadjusted, and the number itself can lie outside of them."
+)
+SAMPLED = (
+    "the margin is that of the noise alone. The sampling error comes from a public model of the survey, not from the "
+    "data; the total margin is for noise and sampling together."
+)
+_GIVEN = (
+    "{table}: weights that are adjusted for those who did not answer, or calibrated to known totals, depend on all who "
+    "are in the sample. The guarantee takes the weights of the others as they are, and does not cover what one {unit} "
+    "did to these."
 )
 _MOST_NAMED = 6
 Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
@@ -107,10 +117,17 @@ def relation(plan: ReleasePlan) -> str:
 
 def what_is_hidden(plan: ReleasePlan) -> str:
     """What an attacker cannot tell well, as the end of a sentence."""
-    rows = _rows(plan)
+    rows, given = _rows(plan), ", given the weights of the others" if _calibrated(plan) else ""
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all"
-    return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data"
+        return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all{given}"
+    return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data{given}"
+
+
+def _calibrated(plan: ReleasePlan) -> list[str]:
+    """The tables with weights in which a record's weight may depend on the other records."""
+    used = dict.fromkeys(query.table for query in plan.queries)
+    weights = {name: plan.catalog.tables[name].weight for name in used}
+    return [name for name, weight in weights.items() if weight is not None and weight.calibrated]
 
 
 def compared(plan: ReleasePlan, *, by: str = "as") -> str:
@@ -162,6 +179,9 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
         rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
         along = "" if query.ranges is None else f", added up along {query.ranges.of}"
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
+        for name in [name for name, measure in query.measures.items() if is_sampled(measure, table)]:
+            told |= {f"{name}_sampling_se": f"sampling error of {name}, by a public model"}
+            told |= {f"{name}_total_margin": f"margin of {name} for noise and sampling together"}
         if plan.publish.layout > 1 and moves(plan, query):
             told |= {f"{name}{UNADJUSTED}": f"estimate of {name} before it was adjusted" for name in query.measures}
         found[query.name] = {**rank, **keys, **told}
@@ -183,7 +203,8 @@ def quantity_words(quantity: Quantity) -> str:
     """
     only = f", where {quantity.where}" if quantity.where is not None else ""
     rest = ", less all others" if quantity.kind == "balance" and only else ""
-    return _measured(quantity) + only + rest
+    weight = "" if quantity.weight is None else weighed(quantity.weight)
+    return _measured(quantity) + only + rest + weight
 
 
 def _counted(quantity: Quantity) -> str:
@@ -312,4 +333,5 @@ def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
         every,
         *more,
         *listed,
+        *(_GIVEN.format(table=name, unit=plan.unit) for name in _calibrated(plan)),
     )

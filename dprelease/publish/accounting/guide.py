@@ -50,6 +50,12 @@ def _table(table: Table, unit: str) -> Iterator[str]:
     if table.unit_id is not None:
         null = "is left out" if table.null_id == "drop" else f"counts as a {unit} of its own"
         yield f"{table.name}: rows with the same {table.unit_id} are one {unit}; a row without one {null}."
+    if table.weight is not None:
+        step, heaviest = exact_text(table.weight.step), exact_text(table.weight.row.in_units)
+        yield (
+            f"{table.name}: a row counts as often as its {table.weight.column} says, rounded to a multiple of {step}, "
+            f"and at most {heaviest} times; one whose weight is missing, no number or below 0 counts as 0."
+        )
     for join in table.private_joins:
         yield _joined(table, join, unit)
     for column in table.columns:

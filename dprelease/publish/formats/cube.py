@@ -13,7 +13,7 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.measures import Measure
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import UNADJUSTED, key_as_text
+from dprelease.publish.base import FURTHER, key_as_text
 
 __all__ = [
     "PARTS",
@@ -33,7 +33,7 @@ ROW = "row"
 # The numbers of a measure, by the ending of their column in a CSV file.
 PARTS = {
     "": "value", "_se": "standard_error", "_margin": "margin", "_lower": "lower", "_upper": "upper",
-    UNADJUSTED: "unadjusted",
+    **FURTHER,
 }  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | Non
         ending: Which of its numbers: a key of ``PARTS``.
     """
     numbers: list[float] = getattr(measure, PARTS[ending]).tolist()
-    if ending in ("_se", UNADJUSTED) or measure.places is None:
+    if ending == "_se" or ending in FURTHER or measure.places is None:
         return [number if math.isfinite(number) else None for number in numbers]
     places = None if measure.integer else measure.places
     return [round(number, places) if math.isfinite(number) else None for number in numbers]

@@ -20,7 +20,7 @@ from dprelease.formats import FORMATS
 from dprelease.plan.document import Publish
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import dictionary, relation
-from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, key_as_text, table_header
+from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, further, key_as_text, table_header
 from dprelease.publish.csv_text import (
     MARK,
     Texts,
@@ -65,10 +65,12 @@ _ESCAPED = (
     "; escaped for spreadsheets: a text that begins with = + - @ (also full-width), a tab, a line end or an apostrophe "
     "has one more apostrophe before it, which is no part of the key"
 )
-_BEFORE = (
-    "estimate of {name} before it was made non-negative or whole, or made of numbers that were: standard error, margin "
-    "and interval are about this one, and {name} itself can lie outside of the interval"
-)
+_FURTHER = {
+    "_sampling_se": "standard error of {name} because it is of a sample, by a public model; no part of the margin",
+    "_total_margin": "margin of {name} for noise and sampling together, at {share} %",
+    UNADJUSTED: "estimate of {name} before it was made non-negative or whole, or made of numbers that were: standard "
+    "error, margin and interval are about this one, and {name} itself can lie outside of the interval",
+}
 
 
 def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -224,9 +226,9 @@ def _number_fields(
         },
     }
     parts = _PARTS | ({"_margin": _FARTHER} if measure.tested else {})
-    parts |= {UNADJUSTED: _BEFORE} if measure.unadjusted is not None else {}
+    parts |= {ending: _FURTHER[ending] for ending in further(measure)}
     for ending, words in parts.items():
-        kind = "number" if ending in ("_se", UNADJUSTED) else number
+        kind = "number" if ending == "_se" or ending in _FURTHER else number
         found[name + ending] = {
             "name": name + ending,
             "type": kind,
@@ -282,5 +284,5 @@ def _columns(table: PublishedTable, notice: str | None, publish: Publish | None)
             number_texts(measure.upper, measure.places),
             word_texts(measure.status),
         ]
-        parts += [number_texts(measure.unadjusted, None)] if measure.unadjusted is not None else []
+        parts += [number_texts(numbers, None) for numbers in further(measure).values()]
     return [*parts, constant_texts(csv_quoted(notice))] if notice is not None else parts

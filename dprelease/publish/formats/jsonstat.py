@@ -19,8 +19,8 @@ from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
-from dprelease.publish.accounting.glossary import MOVED, described
-from dprelease.publish.base import NOTICE, UNADJUSTED, Content
+from dprelease.publish.accounting.glossary import MOVED, SAMPLED, described
+from dprelease.publish.base import FURTHER, NOTICE, UNADJUSTED, Content
 from dprelease.publish.formats.cube import Cube, Dimension, as_cube, numbered, numbers_of, parts_of
 
 __all__ = ["MOST_ROWS", "dataset", "jsonstat_files"]
@@ -29,6 +29,7 @@ MOST_ROWS = 1_000_000  # of a table; it has five numbers for each row and measur
 _METRIC, _PERIOD = "metric", "period"
 _WORDS = {
     "": "", "_se": ": standard error", "_margin": ": margin", "_lower": ": lower end", "_upper": ": upper end",
+    "_sampling_se": ": standard error of the sampling", "_total_margin": ": margin of noise and sampling",
     UNADJUSTED: ": the estimate before it was adjusted",
 }  # fmt: skip
 Number = float | int | None
@@ -134,7 +135,7 @@ def _of_metrics(content: Content, table: PublishedTable, parts: Parts) -> dict[s
         for ending in endings:
             metric = f"{measure.name}{ending}"
             labels[metric] = words + _WORDS[ending]
-            if measure.places is not None and ending not in ("_se", UNADJUSTED):
+            if measure.places is not None and ending != "_se" and ending not in FURTHER:
                 units[metric] = {"decimals": measure.places}
     return {"label": labels, **({"unit": units} if units else {})}
 
@@ -153,8 +154,10 @@ def _notes(content: Content, table: PublishedTable) -> list[str]:
     if not table.measures and content.plan.publish.layout > 1:
         return [*notice, "Ranks as noise allows to tell: neighbouring ones may be swapped."]
     moved = [each.name for each in table.measures if each.unadjusted is not None]
+    sampled = [each.name for each in table.measures if each.sampling_error is not None]
     return [
         *notice,
+        *([f"{', '.join(sampled)}: {SAMPLED}"] if sampled else []),
         *([f"{', '.join(moved)}: {MOVED}"] if moved else []),
         "Estimates: random noise was added to every number before it was published. "
         f"The number without noise lies between the lower and the upper end in at least {share} % of cases.",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedTable, coded
-from dprelease.publish.base import NOTICE, Content, table_header
+from dprelease.publish.base import NOTICE, Content, further, table_header
 from dprelease.publish.stacked import Stack, stacks
 
 __all__ = ["parquet_bytes", "parquet_files"]
@@ -67,8 +67,8 @@ def _columns(table: PublishedTable, *, notice: bool) -> Iterator[tuple[str, Part
         for numbers in (measure.margin, measure.lower, measure.upper):
             yield kind, partial(whole, numbers)
         yield "string", _coded(coded(measure.status), "string")
-        if measure.unadjusted is not None:
-            yield "float64", partial(_part, measure.unadjusted)
+        for numbers in further(measure).values():
+            yield "float64", partial(_part, numbers)
     if notice:
         yield "string", lambda first, last: pa.repeat(pa.scalar(NOTICE, pa.string()), last - first)
 

@@ -5,7 +5,8 @@ reliability, O missing, Q missing because it was suppressed), CONF_STATUS of CL_
 publication). A number that is withheld is withheld after the noise, because it tells little; that is no statement on
 confidentiality, but N is the code that keeps others from filling it in.
 
-A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; error and interval are about it.
+A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; error and interval are about it. One
+with a sampling error has it in SAMPLING_ERROR, and the margin of noise and sampling in TOTAL_MARGIN.
 
 Codes are text and stay as declared: ``06`` is ``06`` in the file. A reader that guesses types loses that.
 """
@@ -23,7 +24,7 @@ import numpy.typing as npt
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.base import FURTHER, NOTICE, UNADJUSTED, Content, further
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
 from dprelease.publish.formats.cube import as_cube, numbered, suppressed
 from dprelease.publish.packed import Files, pack
@@ -32,7 +33,7 @@ __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
 _STRUCTURE = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
 _ATTRIBUTES = ("OBS_STATUS", "CONF_STATUS", "STD_ERR", "MARGIN", "CI_LOWER", "CI_UPPER", "CONFIDENCE")
-_BEFORE = "EST_UNADJUSTED"
+_BESIDE = {"_sampling_se": "SAMPLING_ERROR", "_total_margin": "TOTAL_MARGIN", UNADJUSTED: "EST_UNADJUSTED"}
 _RESERVED = (*_STRUCTURE, "MEASURE", "TIME_PERIOD", "PERIOD", "OBS_VALUE", *_ATTRIBUTES, "COMMENT_DSET")
 _PERIOD = re.compile(r"\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])|-W(0[1-9]|[1-4]\d|5[0-3]))?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -49,7 +50,8 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     period = "TIME_PERIOD" if is_sdmx_period(plan.release.period) else "PERIOD"
     notice = (NOTICE,) if content.facts.rehearsal else ()
     comment = ("COMMENT_DSET",) if notice else ()
-    before = (_BEFORE,) if any(each.unadjusted is not None for each in cube.measures) else ()
+    beside = [ending for ending in FURTHER if any(ending in further(each) for each in cube.measures)]
+    before = [_BESIDE[ending] for ending in beside]
     names = numbered([_identifier(dimension.name) for dimension in cube.dimensions], taken=(*_RESERVED, *before))
     first = constant_texts(_line(["dataflow", _dataflow(plan, table.name), "I"]))
     confidence = constant_texts(repr(float(table.confidence)))
@@ -59,8 +61,8 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     measures = []
     for measure in cube.measures:
         named = constant_texts(_line([measure.name, plan.release.period]))
-        estimate = [_unadjusted(measure) for _ in before]
-        measures.append([first, *keys, named, *_observed(measure, gone), confidence, *estimate, *last])
+        more = [_beside(measure, ending) for ending in beside]
+        measures.append([first, *keys, named, *_observed(measure, gone), confidence, *more, *last])
     head = [*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *before, *comment]
     yield f"{_line(head)}\r\n".encode()
     yield from side_by_side(measures, cube.rows, key_width([each.codes for each in cube.dimensions]))
@@ -106,9 +108,10 @@ def _observed(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> list[Te
     ]
 
 
-def _unadjusted(measure: PublishedMeasure) -> Texts:
-    """The estimate of a number that was moved; empty where nothing was."""
-    return constant_texts("") if measure.unadjusted is None else _finite(measure.unadjusted, None)
+def _beside(measure: PublishedMeasure, ending: str) -> Texts:
+    """Such numbers of a measure; empty where it has none, as that has no estimate before it that was not moved."""
+    numbers = further(measure).get(ending)
+    return constant_texts("") if numbers is None else _finite(numbers, None)
 
 
 def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:

@@ -19,9 +19,16 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery
 from dprelease.plan.explain.facts import unprotected
-from dprelease.publish.accounting.glossary import MOVED, dictionary, not_protected, post_processing, what_is_hidden
+from dprelease.publish.accounting.glossary import (
+    MOVED,
+    SAMPLED,
+    dictionary,
+    not_protected,
+    post_processing,
+    what_is_hidden,
+)
 from dprelease.publish.accounting.guide import how_read
-from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_as_text
+from dprelease.publish.base import NOTICE, UNADJUSTED, Content, further, key_as_text
 from dprelease.publish.formats.cube import numbers_of, suppressed
 from dprelease.publish.formats.workbook import Cell, Field, Sheet, headers, markup_names, sheet_names
 from dprelease.publish.html_text import utc
@@ -36,6 +43,7 @@ SHEET_COLUMNS = 16_384
 MOST_ROWS = 1_000_000  # of a table in the workbook; a sheet has 1,048,576
 MOST_CELLS = 8_000_000  # of a workbook, which takes programs minutes to open beyond
 _MOST_NAMED = 40  # tables that the cover names as left out
+_MORE = {"_sampling_se": "sampling error", "_total_margin": "total margin", UNADJUSTED: "before adjusting"}
 _EXACT = 10**15  # a spreadsheet holds 15 digits of a number
 
 
@@ -101,7 +109,7 @@ def _held(tables: Sequence[PublishedTable]) -> list[PublishedTable]:
     """The tables that the workbook has, in order: each for which there is room beside those before it."""
     found, room = [], MOST_CELLS
     for table in tables:
-        numbers = sum(5 + (each.unadjusted is not None) for each in table.measures)
+        numbers = sum(5 + len(further(each)) for each in table.measures)
         size = table.cells * (2 * len(table.key_columns) + numbers)
         if table.cells <= MOST_ROWS and size <= room:
             found.append(table)
@@ -235,11 +243,11 @@ def _measure(measure: PublishedMeasure, gone: Sequence[bool]) -> list[tuple[str,
     columns: list[tuple[str, Sequence[Cell], int | None]] = [
         (header, _numbers(numbers_of(measure, ending), withheld), decimals) for ending, header in parts.items()
     ]
-    before: list[tuple[str, Sequence[Cell], int | None]] = []
-    if measure.unadjusted is not None:
-        digits = _finest(measure)
-        before = [(f"{name}: before adjusting", _numbers(numbers_of(measure, UNADJUSTED), withheld), digits)]
-    return [*columns, (f"{name}: status", _statuses(measure, withheld), None), *before]
+    more: list[tuple[str, Sequence[Cell], int | None]] = [
+        (f"{name}: {_MORE[ending]}", _numbers(numbers_of(measure, ending), withheld), _finest(measure))
+        for ending in further(measure)
+    ]
+    return [*columns, (f"{name}: status", _statuses(measure, withheld), None), *more]
 
 
 def _withheld(measure: PublishedMeasure, gone: Sequence[bool]) -> list[bool]:
@@ -338,6 +346,8 @@ def _columns(content: Content) -> Iterator[tuple[str, str]]:
             f"Their {share} % intervals are all quotients that the noise does not rule out, often longer on one side; "
             "the margin is the distance of the farther end.",
         )
+    if any(each.sampling_error is not None for each in measures):
+        yield "sampling error, total margin", SAMPLED
     if any(each.unadjusted is not None for each in measures):
         yield "before adjusting", MOVED[:1].upper() + MOVED[1:]
     yield "status", "ok, or why the number needs care or is missing."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +81,7 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
     columns = [*(each.tolist() for each in floats), shorter.tolist(), measure.status[part]]
     finest = -12 if measure.places is None else -measure.places
     margins: dict[float, tuple[int, str]] = {}  # place and text: most cells of a measure share their margin
-    for value, margin, lower, upper, cut, status in zip(*columns, strict=True):
+    for value, margin, lower, upper, cut, status, sampled in zip(*columns, _sampled(measure, part), strict=True):
         if math.isnan(value):
             yield _WITHHELD if status == "unreliable" else _BLANK
             continue
@@ -95,19 +96,31 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
             text += f' <span class="cut">({_between(lower, upper, margin, measure.places)})</span>'
+        text += sampled
         yield f"{text}{_FLAG}</td>" if status == "unreliable" else f"{text}</td>"
+
+
+def _sampled(measure: PublishedMeasure, part: slice) -> Iterator[str]:
+    """What stands beside each number of the margin of noise and sampling together; nothing where none is known."""
+    if measure.total_margin is None:
+        yield from repeat("", len(measure.value[part]))
+        return
+    for total in measure.total_margin[part].tolist():
+        beside = with_margin(0.0, total, measure.places)[1] if math.isfinite(total) else ""
+        yield f' <span class="cut">(± {beside} with sampling)</span>' if beside else ""
 
 
 def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) -> Iterator[tuple[str, str]]:
     """Two cells for each number: it, and the estimate that it was, with the interval of that."""
     part = slice(first, last)
     floats = [each[part].tolist() for each in (measure.value, before, measure.margin, measure.lower, measure.upper)]
-    for value, estimate, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
+    told_beside = zip(measure.status[part], _sampled(measure, part), strict=True)
+    for value, estimate, margin, lower, upper, (status, sampled) in zip(*floats, told_beside, strict=True):
         if math.isnan(value):
             yield (_WITHHELD if status == "unreliable" else _BLANK), _NOTHING
             continue
         number, _ = with_margin(value, margin, measure.places)
-        cell = f'<td class="num"><b>{number}</b>{_FLAG if status == "unreliable" else ""}</td>'
+        cell = f'<td class="num"><b>{number}</b>{sampled}{_FLAG if status == "unreliable" else ""}</td>'
         if math.isnan(estimate):
             yield cell, _NOTHING
             continue

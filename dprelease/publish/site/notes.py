@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dprelease.catalog.table import Column, Table
+from dprelease.estimate.sampling import is_sampled
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
@@ -70,7 +71,8 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
     if query is None:
         return ("It has all that is said of the tables that it is made of.",)
     table, unit = plan.catalog.tables[query.table], str(plan.unit)
-    found = [*_left_out(plan, query, table), *_bounded(query, table, unit), *_moved(query, table, unit)]
+    found = [*_left_out(plan, query, table), *_bounded(query, table, unit), *_weighted(query, table)]
+    found += _moved(query, table, unit)
     return (*found, *_chosen(plan, query))
 
 
@@ -104,6 +106,26 @@ def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
             f"At most {so_many(join.max_matches, 'row')} of {join.table} of one {unit} "
             f"{'is' if join.max_matches == 1 else 'are'} joined to a row; further ones do not count."
         )
+
+
+def _weighted(query: PlannedQuery, table: Table) -> Iterator[str]:
+    """What the clip of weights does, and which error the margins have nothing of."""
+    weight = table.weight
+    if weight is None or all(part.weighted is False for each in query.measures.values() for part in each.made_of):
+        return
+    yield (
+        f"A record that stands for more than {exact_text(weight.row.in_units)} people by its {weight.column} counts as "
+        "that many: weighted totals are too small on the whole."
+    )
+    sampled = [name for name, each in query.measures.items() if is_sampled(each, table)]
+    if weight.sampling is None or not sampled:
+        yield "These are numbers of a sample, and their margins are those of the noise alone."
+        return
+    yield (
+        f"The margin is that of the noise alone. Of {_either(sampled)} the one behind it is for noise and sampling "
+        f"together, by a public model: a design effect of {exact_text(weight.sampling.deff)} and a mean weight of "
+        f"{exact_text(weight.sampling.mean_weight)}. It is no measurement."
+    )
 
 
 def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ from dprelease.spec.checks.measures import check_measures
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.units import check_query_bounds, check_unit
 from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_of_labels
+from dprelease.spec.checks.weights import check_weight, check_weighted
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
@@ -76,6 +77,7 @@ def _check_query(
         columns = ("tables", query.table, "columns")
         if query.where is not None:
             check_where(query.where, types_of(table.columns), (*at, "where"), findings, columns)
+        check_weighted(spec, name, query, table, findings)
     if query.ranges is not None:
         check_range_query(spec, name, query, table, findings)
     if query.marginals is not None:
@@ -116,6 +118,7 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
         check_unit(name, table, findings)
         check_joins(spec, name, table, findings)
         check_time(spec, name, table, findings)
+        check_weight(name, table, findings)
         above: dict[str, ColumnType] = {}
         limits = measured_limits(spec, name)
         for column, described in table.columns.items():

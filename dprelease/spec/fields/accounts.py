@@ -13,8 +13,16 @@ from dprelease.spec.fields.document import Cap
 from dprelease.spec.fields.tables import TimeSpec
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.period import Per
-from dprelease.spec.text.numbers import Constant
-from dprelease.spec.text.scalars import NUMBER, Delta, Filled, Positive, PositiveWhole, exact_number, kind_of, refuse
+from dprelease.spec.text.scalars import (
+    NUMBER,
+    Delta,
+    Filled,
+    Positive,
+    PositiveWhole,
+    TrueOrFalse,
+    exact_number,
+    refuse,
+)
 
 __all__ = ["MODELS", "AccountSpec", "CeilingsSpec", "Lifetime", "WindowSpec"]
 
@@ -26,13 +34,6 @@ def _order(value: Any) -> Fraction:
     if not _LEAST_ORDER <= order <= _MOST_ORDER:
         raise refuse("DPR-S593", "is no order from 1.000001 to 10^9", "write a number such as 20")
     return order
-
-
-def _is_true(value: Any) -> bool:
-    written = value.value if isinstance(value, Constant) else value
-    if not isinstance(written, bool):
-        raise refuse("DPR-S203", f"is {kind_of(value)}, not true or false", "write `invariants: true`, or leave it out")
-    return written
 
 
 class Lifetime(SpecValue):
@@ -69,7 +70,7 @@ class AccountSpec(SpecValue):
     )
     parallel: Per | None = Field(None, description="Where a unit is of one period: the lifetime holds for each period.")
     time: TimeSpec | None = Field(None, description="With parallel or window: the time of every table of the account.")
-    invariants: Annotated[bool, BeforeValidator(_is_true)] = Field(
+    invariants: TrueOrFalse = Field(
         False, description="Whether specs may publish counts of its tables exactly, unprotected."
     )
     prefer: Literal["accuracy", "account"] | None = Field(

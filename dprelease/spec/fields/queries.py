@@ -44,6 +44,7 @@ from dprelease.spec.text.scalars import (
     exact_number,
     kind_of,
     refuse,
+    true_or_false,
 )
 
 __all__ = [
@@ -91,6 +92,11 @@ def _measure(value: Any) -> Any:
         raise _no_measure(value, kinds, example)
     problems: list[InitErrorDetails] = []
     read = dict(value)
+    if read.get("weighted") is not None:
+        try:
+            read["weighted"] = true_or_false(read["weighted"])
+        except PydanticCustomError as wrong:
+            problems.append(InitErrorDetails(type=wrong, loc=("weighted",), input=read["weighted"]))
     for name, is_list in _numbers_of(kinds[0]).items():
         if value.get(name) is None:  # as canonical JSON writes what was left out; no author can write it
             continue

@@ -34,12 +34,14 @@ __all__ = [
     "ReleaseName",
     "Share",
     "Text",
+    "TrueOrFalse",
     "Version",
     "Whole",
     "day",
     "exact_number",
     "kind_of",
     "refuse",
+    "true_or_false",
 ]
 
 NUMBER: dict[str, Any] = {
@@ -237,6 +239,14 @@ def _limit(value: Any) -> int | str:
     raise refuse("DPR-S212", f"is {kind_of(value)}, not a whole number or a day", "write 1 or 2024-03-07")
 
 
+def true_or_false(value: Any) -> bool:
+    """A plain ``true`` or ``false``; a word in quotes is none."""
+    written = value.value if isinstance(value, Constant) else value
+    if not isinstance(written, bool):
+        raise refuse("DPR-S203", f"is {kind_of(value)}, not true or false", "write `true` or `false`, or leave it out")
+    return written
+
+
 def _two(value: Any) -> Any:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise refuse("DPR-S210", f"is {kind_of(value)}, not two numbers", "write [low, high]")
@@ -259,6 +269,7 @@ Filled = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "strin
 AsWritten = Annotated[str, BeforeValidator(_as_written), WithJsonSchema(_SCALAR)]
 ColumnKey = Annotated[Key, BeforeValidator(_column_key), WithJsonSchema(_SCALAR)]
 Limit = Annotated[int | str, BeforeValidator(_limit), WithJsonSchema({"type": ["integer", "string"]})]
+TrueOrFalse = Annotated[bool, BeforeValidator(true_or_false)]
 Pair = Annotated[tuple[Exact, Exact], BeforeValidator(_two)]
 # ``outside: null`` is the word, not nothing; an editor reads it as nothing.
 Outside = Annotated[
