@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,9 @@ from dprelease.measures.weighted_sums import WeightedLaw
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 
-__all__ = ["laws_of_tables", "put_together", "with_totals"]
+__all__ = ["in_rows", "laws_of_tables", "put_together", "with_totals"]
 
+_Number = TypeVar("_Number", bound=np.generic)
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
@@ -115,10 +117,9 @@ def put_together(
         rows: All rows, in order.
         left_out: The positions in that product that have no row.
     """
-    order = np.delete(_order(places, len(rows) + len(left_out)), list(left_out))
 
     def joined(at: int, name: str) -> Floats:
-        made = np.concatenate([getattr(table.measures[at], name) for table in tables])[order]
+        made = in_rows([getattr(table.measures[at], name) for table in tables], places, left_out)
         made.flags.writeable = False
         return made
 
@@ -131,7 +132,7 @@ def put_together(
             margin=joined(at, "margin"),
             lower=joined(at, "lower"),
             upper=joined(at, "upper"),
-            status=_statuses([table.measures[at] for table in tables], order),
+            status=_statuses([table.measures[at] for table in tables], places, left_out),
             places=first.places,
             integer=first.integer,
             tested=first.tested,
@@ -143,13 +144,22 @@ def put_together(
     )
 
 
-def _order(places: Sequence[Places], size: int) -> Places:
-    """Which number of all tables, one behind the other, stands at each place of the product."""
-    found = np.zeros(size, dtype=np.int64)
-    found[np.concatenate(list(places))] = np.arange(sum(map(len, places)))
-    return found
+def in_rows(
+    numbers: Sequence[npt.NDArray[_Number]], places: Sequence[Places], left_out: Sequence[int]
+) -> npt.NDArray[_Number]:
+    """The numbers of the cells and of each table of totals in the order of the rows.
+
+    Args:
+        numbers: Of each table.
+        places: As of :func:`put_together`.
+        left_out: The same.
+    """
+    together = np.concatenate(list(numbers))
+    found = np.zeros(len(together) + len(left_out), dtype=together.dtype)
+    found[np.concatenate(list(places))] = together
+    return np.delete(found, list(left_out))
 
 
-def _statuses(measures: Sequence[PublishedMeasure], order: Places) -> Coded[Status]:
+def _statuses(measures: Sequence[PublishedMeasure], places: Sequence[Places], left_out: Sequence[int]) -> Coded[Status]:
     held = [coded(each.status) for each in measures]
-    return Coded(held[0].keys, np.concatenate([each.codes for each in held])[order])
+    return Coded(held[0].keys, in_rows([each.codes for each in held], places, left_out))

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from dprelease.estimate import PublishedTable
-from dprelease.estimate.totals import put_together, with_totals
+from dprelease.estimate.totals import in_rows, put_together, with_totals
 from dprelease.measures import Noisy
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import public_rows
 
-__all__ = ["reconciled_inputs", "table_of_totals"]
+__all__ = ["reconciled_inputs", "table_of_totals", "totals_again"]
+
+Floats = npt.NDArray[np.float64]
 
 Fed = Mapping[str, Sequence[Noisy]]
 
@@ -70,3 +75,28 @@ def table_of_totals(
     columns = tuple(map(plan.catalog.tables[query.table].column, query.by))
     tables = [made(inputs) for inputs in reconciled_inputs(plan, query, noisy)]
     return put_together(tables[0], tables, totals.places(columns), rows, totals.left_out(columns))
+
+
+def totals_again(
+    plan: ReleasePlan, query: PlannedQuery, noisy: Mapping[str, tuple[Noisy, ...]], replicates: int
+) -> dict[str, Floats]:
+    """The values of a query with totals in every replicate of what was measured, one replicate after the other.
+
+    Args:
+        plan: That was measured.
+        query: With totals.
+        noisy: Replicates of what its steps measured (``derive.replicate.again``).
+        replicates: How many.
+    """
+    if query.totals is None:
+        raise ValueError("only a query with totals has tables of them")
+    columns = tuple(map(plan.catalog.tables[query.table].column, query.by))
+    places, left_out = query.totals.places(columns), query.totals.left_out(columns)
+    tables, found = reconciled_inputs(plan, query, noisy), dict[str, Floats]()
+    for label, measure in query.measures.items():
+        values = [measure.estimate(inputs[label], plan.publish.confidence).value for inputs in tables]
+        split = [each.reshape(replicates, -1) for each in values]
+        found[label] = np.concatenate(
+            [in_rows([part[at] for part in split], places, left_out) for at in range(replicates)]
+        )
+    return found

@@ -18,9 +18,7 @@ def print_totals(plan: ReleasePlan) -> None:
         own = [each for each in facts if each["query"] == query]
         drawn = 1 - Fraction(own[0]["part"])
         measures = [name for name in dict.fromkeys(each["measure"] for each in own) if _known(own, name)]
-        say(
-            f"totals of {query}, drawn with {float(drawn):.0%} of its budget: standard errors, and in brackets what they"
-        )
+        say(f"totals of {query}, drawn with {float(drawn):.0%} of its budget: standard errors, in brackets what they")
         say("would be if all of it drew the cells, and totals were added up")
         rows = []
         for by in dict.fromkeys(tuple(each["by"]) for each in own):

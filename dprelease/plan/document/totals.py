@@ -18,7 +18,6 @@ from pydantic import Field
 from dprelease.canonical import Value
 from dprelease.catalog.table import Column
 from dprelease.plan.document.step import Feed
-from dprelease.plan.document.workload import PostProcess
 from dprelease.spec.fields.workloads import TOTAL_KEY
 
 __all__ = ["PlannedTotals", "TotalTable"]
@@ -48,18 +47,21 @@ class PlannedTotals(Value):
         by: The key columns of the query.
         part: What the cells have of the query's budget; with those of the tables it adds up to one.
         tables: The tables of totals, each once.
-        post: What is done to its counts after they were estimated.
     """
 
     by: tuple[str, ...]
     part: Fraction = Field(gt=0, le=1)
     tables: tuple[TotalTable, ...]
-    post: tuple[PostProcess, ...] = ()
 
     @property
     def drawn(self) -> tuple[TotalTable, ...]:
         """Those of which something is drawn."""
         return tuple(table for table in self.tables if table.part is not None)
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """All that feeds a table of totals."""
+        return tuple(feed for table in self.tables for feeds in table.inputs.values() for feed in feeds)
 
     @property
     def sets(self) -> tuple[tuple[int, ...], ...]:

@@ -1,4 +1,4 @@
-"""What a plan says of the totals of its queries: which are drawn, how accurate they are, and what adding up would give."""
+"""What a plan says of the totals of its queries: which are drawn, how accurate they are, and what adding up gives."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Lowering:
             if query.top_k is not None:
                 continue
             cells = [groupings[name]]
-            if (found := planned_totals(name, query, spec, catalog)) is not None:
+            if (found := planned_totals(name, query, catalog)) is not None:
                 totals[name] = found
                 cells += drawn_groupings(found, groupings[name])
             for each in cells:

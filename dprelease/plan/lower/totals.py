@@ -18,7 +18,7 @@ from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
 from dprelease.plan.document import Feed, PlannedTotals, TotalTable
-from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.document import QuerySpec
 from dprelease.spec.fields.queries import workload_shares
 from dprelease.spec.fields.workloads import TOTAL_KEY
 
@@ -28,13 +28,12 @@ _ADDED_UP = 10  # cells
 _OF_TOTALS = Fraction(1, 5)
 
 
-def planned_totals(name: str, query: QuerySpec, spec: ReleaseSpec, catalog: Catalog) -> PlannedTotals | None:
+def planned_totals(name: str, query: QuerySpec, catalog: Catalog) -> PlannedTotals | None:
     """Which tables of totals a query draws, with which part of its budget; None where it has no totals.
 
     Args:
         name: The name of the query.
         query: Of a spec that was loaded without a problem.
-        spec: Has what is done after the noise.
         catalog: The catalog of the same spec.
 
     Raises:
@@ -62,7 +61,6 @@ def planned_totals(name: str, query: QuerySpec, spec: ReleaseSpec, catalog: Cata
         by=query.by,
         part=1 - sum(parts.values(), Fraction(0)),
         tables=tuple(TotalTable(by=by, part=parts.get(by)) for by in listed),
-        post=tuple(spec.postprocess or ()),
     )
 
 

@@ -24,9 +24,9 @@ def check_postprocess(spec: ReleaseSpec, findings: Findings) -> None:
         return
     at: Path = ("postprocess",)
     workloads = {name: query for name, query in spec.queries.items() if query.marginals is not None}
-    if not workloads and all(query.totals is None for query in spec.queries.values()):
-        hint = "leave it out, or write `marginals` or `totals` in a query: other numbers are published as measured"
-        findings.add("DPR-S662", at, "is for queries with `marginals` or `totals`: there are none", hint, ("queries",))
+    if not workloads:
+        hint = "leave it out, or write `marginals` in a query: other numbers are published as they were measured"
+        findings.add("DPR-S662", at, "is for queries with `marginals`, and there are none", hint, ("queries",))
         return
     for number, step in enumerate(steps):
         if step in steps[:number]:
