@@ -77,18 +77,12 @@ def with_totals(sizes: Sequence[int], sets: Sequence[Axes], drawn: Mapping[Axes,
             axes: replace(first, values=table.sum(axis=gone[axes]).reshape(-1), law=laws[axes], drawn="")
             for axes in sets
         }
-    design = _design(sizes, sets, {at: each.law for at, each in drawn.items()})
-    made: dict[Axes, list[Floats]] = {axes: [] for axes in sets}
-    for at in range(times):
-        values = [
-            np.split(drawn[take.axes].values, times)[at].reshape(1, *(sizes[axis] for axis in take.axes))
-            for take in design.taken
-        ]
-        tables = reconcile(design, values)
-        for axes, each in made.items():
-            each.append(tables[0, axes].reshape(-1))
+    design = _design(sizes, sets, {at: each.law for at, each in drawn.items()}, times)
+    values = [drawn[take.axes].values.reshape(design.shape(0, take.axes)) for take in design.taken]
+    tables = reconcile(design, values)
     return {
-        axes: Noisy(quantity=first.quantity, values=np.concatenate(each), law=laws[axes]) for axes, each in made.items()
+        axes: replace(first, values=tables[0, axes].reshape(-1), law=laws[axes], drawn="")  # type: ignore[arg-type]  # estimates
+        for axes in sets
     }
 
 
@@ -96,9 +90,10 @@ def _variance(law: Law) -> float:
     return float(law.scale) ** 2 if isinstance(law, DiscreteGaussianLaw) else law.variance
 
 
-def _design(sizes: Sequence[int], sets: Sequence[Axes], drawn: Mapping[Axes, Law]) -> Design:
+def _design(sizes: Sequence[int], sets: Sequence[Axes], drawn: Mapping[Axes, Law], times: int = 1) -> Design:
+    """As a workload without levels; replicates are nodes of one level, which have nothing to do with one another."""
     taken = tuple(WorkloadDraw(0, axes, False, _variance(law)) for axes, law in drawn.items())
-    return Design(tuple(sizes), Tree.flat(), tuple(sets), taken)
+    return Design(tuple(sizes), Tree(times), tuple(sets), taken)
 
 
 def put_together(
