@@ -20,9 +20,9 @@ from dprelease.estimate.workloads.design import Axes, Design, Tree, WorkloadDraw
 from dprelease.estimate.workloads.reconcile import reconcile
 from dprelease.estimate.workloads.tails import weights_of
 from dprelease.measures import Noisy
-from dprelease.measures.weighted_sums import WeightedLaw
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
+from dprelease.noise.weighted_sums import WeightedLaw
 
 __all__ = ["in_rows", "laws_of_tables", "put_together", "with_totals"]
 

@@ -148,6 +148,7 @@ class Measure(Value):
             ``centred``: where the counts of columns are.
         grid_kind: A kind of quantity, by which the column says its grid; None: no values are rounded and clipped.
         widest: The widest clip; None: any.
+        has_totals: Whether that of a coarser cell is made of sums of what its cells are made of.
     """
 
     kind: ClassVar[str]
@@ -164,6 +165,7 @@ class Measure(Value):
     other_form: ClassVar[Literal["shared", "offered", "centred"]] = "shared"
     grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
     widest: ClassVar[Widest | None] = None
+    has_totals: ClassVar[bool] = False
 
     where: str | None = None
 

@@ -94,6 +94,7 @@ class Count(_Counting):
         "end in a half: {}."
     )
     other_form: ClassVar[Literal["centred"]] = "centred"
+    has_totals: ClassVar[bool] = True
     count: str
 
     @property

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.measures.weighted_sums import WeightedLaw
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
+from dprelease.noise.weighted_sums import WeightedLaw
 
 __all__ = ["DrawBlocks", "KnownLaw", "SharedLaw", "SumLaw", "draw_blocks", "tail_above"]
 

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from dprelease.measures.knorm_pairs import KNormPair
 from dprelease.measures.laws import KnownLaw, SharedLaw, draw_blocks, tail_above
-from dprelease.measures.weighted_sums import WeightedLaw, normal_reach
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
+from dprelease.noise.weighted_sums import WeightedLaw, normal_reach
 
 __all__ = ["Draw", "box_margins", "reaches"]
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from dprelease.ledger import open_ledger
-from dprelease.measures.weighted_sums import widest
+from dprelease.noise.weighted_sums import widest
 from tests.crash.child import Orders
 from tests.crash.nursery import Nursery
 from tests.project import command, installed

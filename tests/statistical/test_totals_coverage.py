@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ def noise(step: Step, size: int, chance: np.random.Generator) -> npt.NDArray[np.
     return found
 
 
-def people(seed: int) -> tuple[npt.NDArray[np.int64], ...]:
+def people(seed: int) -> tuple[npt.NDArray[Any], ...]:
     """Keys and pay of some hundred people for each cell, of different numbers; some are paid nothing that is known."""
     chance = np.random.default_rng(seed)
     cells = [(a, b) for a, b in product(range(2), range(12)) for _ in range(int(chance.integers(20, 400)))]
@@ -40,7 +41,7 @@ def people(seed: int) -> tuple[npt.NDArray[np.int64], ...]:
     return np.array([a for a, _ in cells]), np.array([b for _, b in cells]), pay, chance.random(len(cells)) < 0.8
 
 
-def exact(step: Step, rows: tuple[npt.NDArray[np.int64], ...]) -> npt.NDArray[np.int64]:
+def exact(step: Step, rows: tuple[npt.NDArray[Any], ...]) -> npt.NDArray[np.int64]:
     a, b, pay, known = rows
     quantity, by = step.aggregate.quantity, step.aggregate.by
     counted = known if quantity.kind in ("nonnull", "sum") or quantity.column else np.ones(len(a), dtype=bool)

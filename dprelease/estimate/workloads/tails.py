@@ -2,7 +2,7 @@
 
 Such a number is S = sum c_j X_j, of independent discrete Laplace X_j with variances v_j, and public weights c_j. Its
 tails are heavier than normal ones. Two bounds hold; the smaller is taken.
-They are those of any weighted sum of such draws (``measures.weighted_sums``); the second one is worked out for a
+They are those of any weighted sum of such draws (``noise.weighted_sums``); the second one is worked out for a
 workload that is drawn at its lowest level alone, without impossible combinations (:func:`flat_reach`).
 
 The weights of a cell of a table A (:mod:`dprelease.estimate.workloads.reconcile`): residual b of the cell is measured
@@ -23,7 +23,7 @@ import numpy as np
 
 from dprelease.estimate.workloads.design import Axes, Design, Floats, Tree, subsets
 from dprelease.estimate.workloads.reconcile import measured_variances
-from dprelease.measures.weighted_sums import reach_of_sum, widest
+from dprelease.noise.weighted_sums import reach_of_sum, widest
 
 __all__ = ["flat_reach", "is_flat", "laplace_reach", "weights_of"]
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.estimate.workloads.tails import is_flat
-from dprelease.measures.weighted_sums import widest
+from dprelease.noise.weighted_sums import widest
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
 from dprelease.plan.design.accuracy import normal_margin

@@ -27,8 +27,8 @@ from dprelease.catalog.table import Catalog
 from dprelease.estimate.workloads.design import Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected
-from dprelease.measures.weighted_sums import WeightedLaw
 from dprelease.noise import Law
+from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.verify.factor import expected_of_sums
 from dprelease.plan.verify.reach import require

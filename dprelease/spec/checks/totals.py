@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.measures import Measure
-from dprelease.measures.count import Count
-from dprelease.measures.mean import Mean
-from dprelease.measures.ratio import Ratio
-from dprelease.measures.sum import Sum
 from dprelease.spec.checks.levels import check_shares
 from dprelease.spec.fields.columns import spelled_out
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
@@ -31,7 +27,6 @@ _BESIDE: Mapping[str, str] = {
     "ranges": "leave it out: the last prefix is the total",
     "bounds": "leave it out: totals count every row that `bounds: {max_rows: 100}` of the table leaves a unit",
 }
-_ADDED_UP = (Count, Sum, Mean, Ratio)
 
 
 def check_totals(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpec | None, findings: Findings) -> None:
@@ -102,7 +97,7 @@ def _check_measures(query: QuerySpec, table: TableSpec | None, at: Path, finding
     """Sums over rows, and quotients of such: the number of a total is then the sum of those of its cells."""
     for label, measure in query.measures.items():
         here = (*at, "measures", label)
-        if not isinstance(measure, _ADDED_UP):
+        if not measure.has_totals:
             says = "has no total that its cells add up to"
             hint = "write it in a query of its own; totals are of counts, sums, means and ratios"
             findings.add("DPR-S683", here, says, hint, (*at, "totals"), key=True)
