@@ -322,7 +322,7 @@ def _published(
     hidden = blank | unreliable if show == "blank" else blank
     value, margin = _without(found.value, hidden), _without(found.margin, hidden)
     quantities = [part.quantity for part in noisy]
-    grid = measure.grid(quantities)
+    grid = measure.grid(quantities) if all(part.values.dtype.kind == "i" for part in noisy) else None
     bounds = possible[name] if name in possible else measure.bounds(quantities)
     if found.ends is None:
         lower, upper = interval(value, margin, bounds, grid=grid, nearest=nearest)

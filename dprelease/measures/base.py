@@ -142,6 +142,7 @@ class Measure(GrownValue):
         grid_kind: A kind of quantity, by which the column says its grid; None: no values are rounded and clipped.
         widest: The widest clip; None: any.
         weighs: Whether rows can have weights in it.
+        has_totals: Whether that of a coarser cell is made of sums of what its cells are made of.
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("weighted",)
@@ -160,6 +161,7 @@ class Measure(GrownValue):
     grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
     widest: ClassVar[Widest | None] = None
     weighs: ClassVar[bool] = False
+    has_totals: ClassVar[bool] = False
 
     where: str | None = None
     weighted: bool | None = None

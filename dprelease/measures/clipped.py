@@ -112,7 +112,7 @@ def clip_of(quantity: Quantity) -> tuple[Fraction, Fraction]:
     return quantity.low * quantity.step, quantity.high * quantity.step
 
 
-def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[int, ...]:
+def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[float, ...]:
     """Margins that hold for all of several draws together with this confidence (Bonferroni)."""
     alpha = (1 - confidence) / len(laws)
     return tuple(law.margin(1 - alpha) for law in laws)

@@ -100,6 +100,7 @@ class Count(_Counting):
     )
     other_form: ClassVar[Literal["centred"]] = "centred"
     weighs: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = True
     count: str
 
     @property

@@ -34,6 +34,7 @@ class Mean(Clipped):
         "It is held within its clip, and blank where the noisy count is below 1.",
     )
     held: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = True
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
     weighs: ClassVar[bool] = True
     mean: str

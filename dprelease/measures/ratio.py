@@ -302,6 +302,7 @@ class Ratio(WrittenMeasure):
     kind: ClassVar[str] = "ratio"
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
     stands: ClassVar[type[Measure]] = PlannedRatio
+    has_totals: ClassVar[bool] = True
     ratio: tuple[str, str]
 
     @property

@@ -36,6 +36,7 @@ class Sum(Clipped):
     foreseen: ClassVar[Literal["always"]] = "always"
     direct: ClassVar[bool] = True
     weighs: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = True
     joined: ClassVar[str] = (
         "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: {}."
     )

@@ -306,6 +306,9 @@ def public_rows(plan: ReleasePlan, query: PlannedQuery) -> Rows | None:
         return None
     if query.ranges is not None:
         return range_rows(plan.keys(query), query.ranges.which)
+    if query.totals is not None:
+        declared = map(plan.catalog.tables[query.table].column, query.by)
+        return full_product(plan.keys(query)).without(query.totals.left_out(tuple(declared)))
     return full_product(plan.keys(query)).without(left_out_of(query, plan.catalog))
 
 

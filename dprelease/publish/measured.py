@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
 from dprelease.publish.csv_text import written
+from dprelease.publish.totals import table_of_totals
 
 __all__ = [
     "TOP_K",
@@ -118,14 +119,27 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
         return _summed_table(plan, query, noisy)
     if rows is None and query.selection is not None:
         rows = as_rows(inputs.keys[query.selection], len(query.by))
+    if query.totals is not None:
+        return table_of_totals(plan, query, inputs.noisy, lambda fed: _estimated(plan, query, fed, _unnamed(fed)))
+    return _estimated(plan, query, inputs.of(query), public_rows(plan, query) if rows is None else rows)
+
+
+def _unnamed(fed: Mapping[str, Sequence[Noisy]]) -> Rows:
+    """As many rows as there are numbers; their keys are said where tables are put together."""
+    return Rows([], max(len(noisy.values) for parts in fed.values() for noisy in parts))
+
+
+def _estimated(
+    plan: ReleasePlan, query: PlannedQuery, fed: Mapping[str, Sequence[Noisy]], rows: Rows | None
+) -> PublishedTable:
     return estimate(
         query.name,
         query.title,
         plan.keys(query),
         {label: query.measures[label] for label in measure_names(plan, query)},
-        inputs.of(query),
+        fed,
         confidence=plan.publish.confidence,
-        rows=public_rows(plan, query) if rows is None else rows,
+        rows=rows,
         suppress_below=query.suppress_below,
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,

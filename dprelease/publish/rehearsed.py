@@ -12,13 +12,14 @@ workloads and the sums of ranges, the numbers of derived tables, and whether fil
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import MissingExtra, PublishError
-from dprelease.estimate import PublishedTable, Rows
+from dprelease.estimate import PublishedTable, Rows, coded
 from dprelease.estimate.keys import crossed
 from dprelease.estimate.tables import table_of_counts
 from dprelease.measures import Noisy
@@ -26,7 +27,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.document.ranges import rows_of
 from dprelease.privacy.budget import Loss
-from dprelease.publish.base import AccountFacts, AccountPoint, Content, Facts, moves
+from dprelease.publish.base import AccountFacts, AccountPoint, Content, Facts, key_as_text, moves
 from dprelease.publish.bundle.measurements import recipe_file
 from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
 from dprelease.publish.bundle.step_files import RECIPE
@@ -154,6 +155,11 @@ def _render_cut(plan: ReleasePlan, facts: Facts, some: bool) -> None:
 def _first_rows(plan: ReleasePlan, query: PlannedQuery, some: bool) -> PublishedTable:
     """A table of zeros, with as many rows as its part of ``MOST_NUMBERS`` allows; ``some``: noise selected keys."""
     columns, publish = plan.keys(query), plan.publish
+    if query.totals is not None:  # of the cells alone, with keys as those of totals are written
+        cells = _first_rows(plan, query.model_copy(update={"totals": None}), some)
+        keys = zip(columns, cells.key_columns, cells.keys, strict=True)
+        made = (each if column is old else coded(each).mapped(key_as_text) for column, old, each in keys)
+        return replace(cells, key_columns=columns, keys=tuple(made))
     rows = _crossed(columns, MOST_NUMBERS // len(plan.queries) // max(1, len(query.measures)))
     rows = rows[:0] if query.private and not some else rows
     if query.workload is None and query.ranges is None:

@@ -10,6 +10,7 @@ from typing import Any
 from dprelease.catalog.aggregate import Quantity, cells_of
 from dprelease.cli.views import as_decimal, complain_of, say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
+from dprelease.cli.views.totals import print_totals
 from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.explain.facts import (
@@ -137,6 +138,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     for note in sorted({output.why_null for output in plan.outputs if output.why_null}):
         say(f"\n*  {note}")
     say("")
+    print_totals(plan)
     if plan.allocation is not None:
         say(allocation_text(plan))
     if told := compared_text(plan):

@@ -9,7 +9,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
-from dprelease.estimate.workloads.tails import is_flat, widest
+from dprelease.estimate.workloads.tails import is_flat
+from dprelease.noise.weighted_sums import widest
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
 from dprelease.plan.design.accuracy import normal_margin

@@ -15,6 +15,7 @@ from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw
+from dprelease.plan.design.totals import laws_of_measure
 from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.design.workload_joint import joint_reach
 from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Workload
@@ -52,7 +53,11 @@ def outputs(
         if query.ranges is not None:
             found += [_summed(query, catalog, steps, confidence)]
             continue
-        found += [_output(query, label, measure, steps, confidence) for label, measure in query.measures.items()]
+        for label, measure in query.measures.items():
+            laws = None
+            if query.totals is not None:
+                laws = laws_of_measure(query, label, catalog, steps)[query.totals.sets[0]]
+            found.append(_output(query, label, measure, steps, confidence, laws))
     return tuple(found)
 
 
@@ -157,13 +162,20 @@ def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach:
 
 
 def _output(
-    query: PlannedQuery, label: str, measure: Measure, steps: Mapping[str, Measured], confidence: Fraction
+    query: PlannedQuery,
+    label: str,
+    measure: Measure,
+    steps: Mapping[str, Measured],
+    confidence: Fraction,
+    reconciled: Sequence[Law] | None,
 ) -> Output:
+    """The accuracy of a measure; ``reconciled`` are the laws of what it is made of where these are estimates."""
     feeds = query.inputs[label]
     fed = [steps[feed.step] for feed in feeds]
     quantities = [step.parts[feed.part] for step, feed in zip(fed, feeds, strict=True)]
     count = expected_rows(query.expect, query.measures, label)
-    expected = measure.expected_tested(quantities, [step.law for step in fed], confidence, count)
+    laws = [step.law for step in fed] if reconciled is None else reconciled
+    expected = measure.expected_tested(quantities, laws, confidence, count)
 
     def text(number: float | None) -> str | None:
         return None if number is None else round_up(Fraction(number), 6)

@@ -21,6 +21,7 @@ from dprelease.plan.document.plan import (
 )
 from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.document.step import Answer, Feed, JointTable, Selecting, Step
+from dprelease.plan.document.totals import PlannedTotals, TotalTable
 from dprelease.plan.document.workload import PostProcess, Take, Workload
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Piece",
     "PlannedQuery",
     "PlannedRanges",
+    "PlannedTotals",
     "PostProcess",
     "Publish",
     "Ranking",
@@ -52,6 +54,7 @@ __all__ = [
     "Selecting",
     "Step",
     "Take",
+    "TotalTable",
     "Window",
     "Workload",
 ]

@@ -22,6 +22,7 @@ from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.pieces import Piece, pieces_of
 from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.document.step import Feed, Step
+from dprelease.plan.document.totals import PlannedTotals
 from dprelease.plan.document.workload import Workload
 from dprelease.privacy.accountants import ACCOUNTANTS, AccountantName, AccountingName
 from dprelease.privacy.budget import Budget, Loss
@@ -74,9 +75,10 @@ class PlannedQuery(Grouping):
         goal: What the author asked of its accuracy or price.
         workload: The workload that it is one table of; it then has no inputs of its own, and no goal.
         ranges: Which sums along an ordered column it has instead of the counts of the cells.
+        totals: Which totals it has beside its cells; ``inputs`` are of the cells.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges")
+    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges", "totals")
     name: str
     title: str
     measures: dict[str, AnyMeasure]
@@ -88,6 +90,7 @@ class PlannedQuery(Grouping):
     goal: Goal = Goal(share=Fraction(1))
     workload: str | None = None
     ranges: PlannedRanges | None = None
+    totals: PlannedTotals | None = None
 
 
 class Output(Value):
@@ -284,7 +287,8 @@ class ReleasePlan(GrownValue):
         """The key columns of a query, in published order."""
         table = self.catalog.tables[query.table]
         columns = tuple(table.column(name) for name in query.by)
-        return columns if query.ranges is None else query.ranges.columns(columns)
+        shown = query.ranges or query.totals
+        return columns if shown is None else shown.columns(columns)
 
     @property
     def pieces(self) -> dict[str, tuple[Piece, ...]]:

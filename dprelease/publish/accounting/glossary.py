@@ -20,6 +20,7 @@ from dprelease.publish.accounting.guide import after_choices, reconciled
 from dprelease.publish.base import NOTICE, UNADJUSTED, AccountFacts, Content, moves
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
+from dprelease.spec.fields.workloads import TOTAL_KEY
 
 __all__ = [
     "MOVED",
@@ -189,7 +190,9 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
 
 
 def _end(query: PlannedQuery, column: str) -> str:
-    """Which end of a sum along a column a key is."""
+    """Which end of a sum along a column a key is; what the key of totals stands for."""
+    if query.totals is not None and any(column not in table.by for table in query.totals.tables):
+        return f"; {TOTAL_KEY}: all of them"
     if query.ranges is None or column in query.by:
         return ""
     return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
@@ -248,7 +251,8 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     kinds = {kind for _, kind, _ in made}
     found = [f"Invariants are the exact counts: {_named(exact)}."] if exact else []
     summed = [query.name for query in plan.queries if query.ranges is not None]
-    found += _counts_and_sums(made, bool(plan.workloads or summed))
+    totals = any(query.totals is not None for query in plan.queries)
+    found += _counts_and_sums(made, bool(plan.workloads or summed or totals))
     found += [_ADDED_UP.format(_named(summed))] if summed else []
     found += _methods(MEASURES, kinds)
     if any(quantity.grain > 1 for _, _, fed in made for quantity in fed):
@@ -276,7 +280,8 @@ def _made(plan: ReleasePlan) -> Iterator[Made]:
         if query.ranges is not None:  # told by themselves
             continue
         fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
-        yield f"{output.query}.{output.measure}", query.measures[output.measure].kind, fed
+        told = () if query.totals is not None and query.totals.drawn else fed  # by themselves: they are reconciled
+        yield f"{output.query}.{output.measure}", query.measures[output.measure].kind, told
 
 
 def _methods(models: Mapping[str, type[Measure]], kinds: Set[str]) -> list[str]:

@@ -14,7 +14,7 @@ from dprelease.measures.text import FormulaTerm
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, TABLES_MECHANISMS
 from dprelease.plan.design.workload_design import axes_of, design_of, lattice
 from dprelease.plan.design.workload_joint import table_with
-from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Take, Workload
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedTotals, ReleasePlan, Step, Take, Workload
 from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
@@ -57,6 +57,16 @@ _ZEROS = (
     "The combinations under `zeros` are impossible: in every table with all of their attributes those numbers are 0. "
     "With x the numbers of all tables so made, S their covariance and C x those that are to be 0, the tables are x - S "
     "C' (C S C')^+ C x, and the cells of these combinations have no row."
+)
+_TOTALS = (
+    "The numbers of a measure are made by its formula, row by row; x1, x2, ... are estimates of what `numbers` "
+    "lists, in that order. Each list has the draws of one quantity: the table of the columns `by`, and its variance.",
+    "For every set b of columns: a draw of a table with all of b, added up over its other columns and centred along "
+    "each of b, is an estimate of the centred table of b, with its variance times the number of keys of every column "
+    "that was added up. The estimates of b are averaged with weights 1 over their variances. A table is the sum, over "
+    "all b within its columns, of these averages, each divided by the number of keys of its other columns and spread "
+    "evenly over them. Where only one table was drawn, these are its sums.",
+    "In the rows of a table the columns that it does not have are keyed `_total`.",
 )
 _AFTER = {
     "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
@@ -133,6 +143,7 @@ def recipe(
     }
     exact = [_exact(each, places[each.id]) for each in plan.invariants]
     ranges = [_ranges(plan, query) for query in plan.queries if query.ranges is not None]
+    totals = [_totals(plan, query, query.totals) for query in plan.queries if query.totals is not None]
     return {
         "format": 1,
         "words": {**WORDS, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},
@@ -143,6 +154,7 @@ def recipe(
         "post_processing": list(post_processing(plan)),
         **({"workloads": [_workload(plan, each) for each in plan.workloads]} if plan.workloads else {}),
         **({"ranges": ranges} if ranges else {}),
+        **({"totals": totals} if totals else {}),
         **({"invariants": exact} if exact else {}),
     }
 
@@ -192,6 +204,9 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
     if query.workload is not None:
         inputs = [(step, 1) for step in dict.fromkeys(take.step for take in plan.workload(query.workload).takes)]
         formula = f"workload {query.workload}"
+    elif query.totals is not None:
+        inputs += [(feed.step, feed.part + 1) for table in query.totals.drawn for feed in table.inputs[name]]
+        formula = f"totals {query.name}"
     elif query.ranges is not None:
         inputs, formula = [(step, 1) for step, _ in inputs], f"ranges {query.name}"
         along = f", added up along {query.ranges.of}"
@@ -273,6 +288,36 @@ def _zeros(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
         return {}
     keys = [list(each) for each in zero_keys(zeros, plan.catalog.tables[workload.table])]
     return {"zeros": {"reference": zeros.reference, "attributes": list(zeros.columns), "combinations": keys}}
+
+
+def _totals(plan: ReleasePlan, query: PlannedQuery, totals: PlannedTotals) -> dict[str, Any]:
+    """The part on one query with totals."""
+    table = plan.catalog.tables[query.table]
+    fed = {query.by: query.inputs, **{each.by: each.inputs for each in totals.drawn}}
+    measures = []
+    for name in measure_names(plan, query):
+        parts = [plan.taken(feed.step).parts[feed.part] for feed in query.inputs[name]]
+        made = query.measures[name].formula([FormulaTerm(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+        numbers = [
+            [
+                {
+                    "by": list(by),
+                    "step": inputs[name][at].step,
+                    "part": inputs[name][at].part + 1,
+                    "variance": variance_of(plan.step(inputs[name][at].step)),
+                }
+                for by, inputs in fed.items()
+            ]
+            for at in range(len(parts))
+        ]
+        measures.append({"measure": name, "formula": made.text, "blank": list(made.blank), "numbers": numbers})
+    return {
+        "query": query.name,
+        "columns": [{"column": name, "keys": table.column(name).cells} for name in query.by],
+        "tables": [list(query.by), *(list(each.by) for each in totals.tables)],
+        "measures": measures,
+        "how": list(_TOTALS),
+    }
 
 
 def _ranges(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dprelease.publish.csv_text import written
 from dprelease.publish.derive.replicate import again, errors_again
 from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.measured import Inputs, sums_again
+from dprelease.publish.totals import totals_again
 
 __all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "replicated"]
 
@@ -149,6 +150,7 @@ def replicated(
     """Some replicates at a time: how many, and the used tables, their values one replicate after the other."""
     queries = [query for query in plan.queries if query.name in used]
     steps = {feed.step for query in queries for feeds in query.inputs.values() for feed in feeds}
+    steps |= {feed.step for query in queries if query.totals is not None for feed in query.totals.feeds}
     noisy = {step: parts for step, parts in inputs.noisy.items() if step in steps}
     known = {table.name: table for table in tables}
     size = max(1, _ROWS_AT_ONCE // max([1, *(known[query.name].cells for query in queries)]))
@@ -174,11 +176,16 @@ def replicated(
                 value = np.where(np.tile(np.isnan(only.value), count), np.nan, value)
                 made.append(replace(table, measures=(replace(only, value=value),)))
                 continue
-            estimates = {each.name: query.measures[each.name].estimate(fed[each.name], plan.publish.confidence)
-                         for each in table.measures}  # fmt: skip
+            if query.totals is None:
+                values = {
+                    each.name: query.measures[each.name].estimate(fed[each.name], plan.publish.confidence).value
+                    for each in table.measures
+                }
+            else:
+                values = totals_again(plan, query, fresh.noisy, count)
             measures = tuple(
                 # What is blank or withheld in the published table stays so.
-                replace(each, value=np.where(np.tile(np.isnan(each.value), count), np.nan, estimates[each.name].value))
+                replace(each, value=np.where(np.tile(np.isnan(each.value), count), np.nan, values[each.name]))
                 for each in table.measures
             )
             made.append(replace(table, measures=measures))

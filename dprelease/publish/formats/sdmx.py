@@ -26,8 +26,9 @@ from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import FURTHER, NOTICE, UNADJUSTED, Content, further
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
-from dprelease.publish.formats.cube import as_cube, numbered, suppressed
+from dprelease.publish.formats.cube import Dimension, as_cube, numbered, suppressed
 from dprelease.publish.packed import Files, pack
+from dprelease.spec.fields.workloads import TOTAL_KEY
 
 __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
@@ -56,7 +57,7 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     first = constant_texts(_line(["dataflow", _dataflow(plan, table.name), "I"]))
     confidence = constant_texts(repr(float(table.confidence)))
     last = [constant_texts(_line([each])) for each in notice]
-    keys = [word_texts(each.codes.mapped(_field)) for each in cube.dimensions]
+    keys = [word_texts(_coded(each)) for each in cube.dimensions]
     gone = suppressed(plan, table)
     measures = []
     for measure in cube.measures:
@@ -66,6 +67,12 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     head = [*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *before, *comment]
     yield f"{_line(head)}\r\n".encode()
     yield from side_by_side(measures, cube.rows, key_width([each.codes for each in cube.dimensions]))
+
+
+def _coded(dimension: Dimension) -> Coded[str]:
+    """The keys of a dimension as fields; that of totals is ``_T``, as in SDMX's own code lists, unless a key is."""
+    total = TOTAL_KEY if "_T" in (dimension.declared or ()) else "_T"
+    return dimension.codes.mapped(lambda key: _field(total if key == TOTAL_KEY else key))
 
 
 def is_sdmx_period(period: str) -> bool:

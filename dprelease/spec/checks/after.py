@@ -89,6 +89,7 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
     for wrong, what in (
         (query.marginals is not None, "has `marginals`"),
         (query.ranges is not None, "has `ranges`"),
+        (query.totals is not None, "has `totals`"),
         (query.top_k is not None, "is a list of keys"),
         (query.keys == "private", "has private keys"),
         (query.bounds is not None, "has `bounds`"),

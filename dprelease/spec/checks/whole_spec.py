@@ -17,6 +17,7 @@ from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_measures
 from dprelease.spec.checks.ranges import check_range_query
+from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit
 from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_of_labels
 from dprelease.spec.checks.weights import check_weight, check_weighted
@@ -80,6 +81,8 @@ def _check_query(
         check_weighted(spec, name, query, table, findings)
     if query.ranges is not None:
         check_range_query(spec, name, query, table, findings)
+    if query.totals is not None and query.marginals is None:
+        check_totals(spec, name, query, table, findings)
     if query.marginals is not None:
         check_workload(spec, name, query, table, findings)
         return

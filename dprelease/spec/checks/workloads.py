@@ -36,6 +36,7 @@ _BESIDE: Mapping[str, str] = {
     "min_units": "leave it out: every cell is published, empty ones too",
     "top_k": "write one query for the list, and one for the tables",
     "suppress": "leave it out: the tables of a workload add up, and blanks would not",
+    "totals": "write the lists under `marginals`: `{sets: [[region, sex], [region], []]}`",
     "expect": "leave it out: the cells of many tables have no one size",
 }
 
@@ -43,7 +44,7 @@ _BESIDE: Mapping[str, str] = {
 def check_no_workload(query: QuerySpec, at: Path, findings: Findings) -> None:
     """What only `marginals` gives a meaning, in a query without them."""
     for field in ("levels", "shares"):
-        if getattr(query, field) is not None:
+        if getattr(query, field) is not None and (field, query.totals is not None) != ("shares", True):
             hint = "write `marginals: {of: [sex, race], ways: [0, 1, 2]}` beside it, or leave it out"
             findings.add("DPR-S653", (*at, field), "belongs to `marginals`, and there are none", hint, at)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import combinations
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import (
@@ -12,6 +13,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -48,6 +50,7 @@ from dprelease.spec.text.scalars import (
 )
 
 __all__ = [
+    "MOST_TOTALS",
     "ExceptSpec",
     "PinSpec",
     "QueryBounds",
@@ -202,13 +205,48 @@ def _table_or_top(schema: JsonDict) -> None:
     schema["anyOf"] = [{"required": ["measures"]}, {"required": ["top_k", "k"]}, {"required": ["marginals"]}]
 
 
+MOST_TOTALS = 63  # tables of totals of one query: all of six columns
+
+
+def _totals(value: Any, info: ValidationInfo) -> Any:
+    """``all`` written out: every list of some of the columns of `by`, the longest first."""
+    if isinstance(value, str) and value != "all":
+        hint = "write `totals: [[], [region]]`, lists of columns of `by`, or `totals: all`"
+        raise refuse("DPR-S691", f"is {kind_of(value)}, neither lists nor `all`", hint)
+    if value != "all":
+        return value
+    by = tuple(info.data.get("by") or ())
+    if 2 ** len(by) - 1 > MOST_TOTALS:
+        hint = "write the lists that are wanted, such as `totals: [[], [region], [region, sex]]`"
+        raise refuse("DPR-S691", f"is `all` of {len(by)} columns, more than {MOST_TOTALS} tables of totals", hint)
+    return tuple(each for size in reversed(range(len(by))) for each in combinations(by, size))
+
+
+Totals = Annotated[
+    tuple[tuple[Filled, ...], ...],
+    BeforeValidator(_totals),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": "all"},
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {"type": "array", "items": {"type": "string", "minLength": 1}},
+                },
+            ]
+        }
+    ),
+]
+
+
 class QuerySpec(SpecValue, GrownValue):
     """One published table: the full cross product of the keys of `by`, empty cells too; or the most frequent keys.
 
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges")
+    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals")
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
@@ -225,11 +263,14 @@ class QuerySpec(SpecValue, GrownValue):
     )
     marginals: MarginalsSpec | None = Field(None, description="Instead of `by`: many tables of counts, as one.")
     ranges: RangesSpec | None = Field(None, description="Sums along an ordered column of `by`, instead of its cells.")
+    totals: Totals | None = Field(
+        None, description="Further rows, keyed `_total`: one list of columns of `by` for each table of them, or `all`."
+    )
     levels: Filled | None = Field(
         None, description="With `marginals`: a name under `hierarchies`; every table is made at every level."
     )
     shares: SharesSpec | None = Field(
-        None, description="With `marginals`: the budget of each level and table; left out: the plan finds it."
+        None, description="With `marginals` or `totals`: the budget of each table; left out: the plan finds it."
     )
     measures: Annotated[dict[str, Annotated[AskedMeasure, BeforeValidator(_measure)]], BeforeValidator(_measures)] = (
         Field(None, validate_default=True, description="One published number per cell each, by name.")
@@ -268,6 +309,11 @@ class QuerySpec(SpecValue, GrownValue):
     def cells_by(self) -> tuple[str, ...]:
         """The columns whose keys make its cells: of a list of keys, the one column that is ranked."""
         return self.by if self.top_k is None else (self.top_k,)
+
+    @property
+    def with_totals(self) -> MarginalsSpec:
+        """Its cells and its totals as the tables of one workload."""
+        return MarginalsSpec(sets=(self.by, *(self.totals or ())))
 
 
 def levels_of(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ __all__ = ["COMPANIONS", "EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "NOT_YET
 # A path, or a path and a value, to what can be done today.
 NOT_YET: Mapping[str, str] = {
     "tables.*.source.database": "export the rows to a CSV or Parquet file, and write `file: ...`",
-    "queries.*.totals": "write one query for each table that is wanted, or `marginals` for tables of counts",
 }
 
 # Fields that only another one of NOT_YET gives a meaning: one problem for both.
@@ -84,6 +83,7 @@ EXAMPLES: Mapping[str, str] = {
     "queries.*.ranges": "write `ranges: {of: age, which: prefixes}`",
     "queries.*.ranges.of": "write `ranges: {of: age, which: prefixes}`, a column of `by` in order",
     "queries.*.ranges.which": "write `which: prefixes`, up to each key; or `which: all`, from each to each later one",
+    "queries.*.totals": "write `totals: [[], [region]]`, lists of columns of `by`, or `totals: all`",
     "queries.*.shares": "write `shares: {levels: {region: 1/3, state: 2/3}, tables: {total: 1/2, sex: 1/2}}`",
     "queries.*.shares.levels": "write `levels: {region: 1/3, state: 2/3}`",
     "queries.*.shares.tables": "write `tables: {total: [1/2, 1/4], sex: [1/2, 3/4]}`, a number for each level",
