@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, Literal
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
@@ -29,6 +30,7 @@ from dprelease.measures.base import (
     WrittenMeasure,
 )
 from dprelease.measures.clipped import Ranged, clip_of, joint_margins
+from dprelease.measures.counted_quantile import FEWEST_CLASSES, MOST_CLASSES, CountedQuantile
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
 
@@ -166,7 +168,7 @@ class Quantile(Ranged):
 class _Choices(Ranged, WrittenMeasure):
     """What is asked of the ranks of a column's values: one published number for each rank."""
 
-    stands: ClassVar[type[Measure]] = Quantile
+    stands: ClassVar[tuple[type[Measure], ...]] = (Quantile,)
     foreseen: ClassVar[Literal["never"]] = "never"
     grid_kind: ClassVar[Literal["quantile"]] = "quantile"
     widest: ClassVar[Widest] = Widest(2**31, "DPR-S581", "spans more than 2^31 steps of {}, too many to choose from")
@@ -190,14 +192,53 @@ class _Choices(Ranged, WrittenMeasure):
 
 
 class Quantiles(_Choices):
-    """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
+    """Several quantiles of one column, as an author writes them: one published number for each of ``at``.
 
+    Attributes:
+        from_: What is drawn: the counts of classes of values, once for all ranks; or a value for each of the ranks.
+        edges: With counts: where each class of values begins, from the low end of the clip on; left out: at most 1,024
+            classes that are all alike.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True)
+    stands: ClassVar[tuple[type[Measure], ...]] = (Quantile, CountedQuantile)
     kind: ClassVar[str] = "quantiles"
     quantiles: str
     at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
+    from_: Literal["counts", "ranks"] | None = Field(None, alias="from")
+    edges: tuple[Fraction, ...] | None = Field(None, examples=[[0, 10000, 20000, 50000]])
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_unsaid(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs that do not say what is drawn keep the fingerprint that they had before one could."""
+        unsaid = {"from", "from_"} if self.from_ is None else set()
+        unsaid |= {"edges"} if self.edges is None else set()
+        fields: dict[str, Any] = written(self)
+        return {name: each for name, each in fields.items() if name not in unsaid}
+
+    @property
+    def gaussian(self) -> bool:  # type: ignore[override]  # said by the class of other kinds
+        """Where counts are drawn."""
+        return self.counted_from == "counts"
+
+    @property
+    def counted_from(self) -> Literal["counts", "ranks"]:
+        """What is drawn."""
+        return self.from_ or "ranks"
 
     def _ranks(self, name: str) -> dict[str, Fraction]:
         return {quantile_name(name, at): at for at in self.at}
+
+    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
+        """One measure for each rank, of the kind that is drawn."""
+        if self.counted_from == "ranks":
+            return super().planned(name, others)
+        return {
+            label: CountedQuantile(
+                counted_quantile=self.quantiles, at=at, clip=self.clip, where=self.where, edges=self.edges or ()
+            )
+            for label, at in self._ranks(name).items()
+        }
 
     def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
         """Each rank once, from 0 to 1, rising: the published columns come in that order."""
@@ -210,6 +251,35 @@ class Quantiles(_Choices):
                 yield Flaw("DPR-S580", here, "is there already", "write every rank once")
             elif number and rank < self.at[number - 1]:
                 yield Flaw("DPR-S580", here, "is smaller than the one before", "write them rising: [0.25, 0.5, 0.75]")
+        yield from self._flaws_of_edges()
+
+    def _flaws_of_edges(self) -> Iterator[Flaw]:
+        """Classes of counts begin one after the other, within the clip and from its low end on."""
+        if self.edges is None:
+            return
+        code, clip = "DPR-S587", self.clip
+        if self.counted_from == "ranks":
+            yield Flaw(code, ("edges",), "stands beside no counts", "write `from: counts`, or leave `edges` out")
+        elif clip is None:
+            yield Flaw(code, ("edges",), "needs a `clip`, at whose low end the first class begins", "write `clip` too")
+        elif len(self.edges) < FEWEST_CLASSES or any(b <= a for a, b in pairwise(self.edges)):
+            hint = "write two numbers or more: `edges: [0, 10000, 20000]`"
+            yield Flaw(code, ("edges",), "does not rise from class to class", hint)
+        elif self.edges[0] != clip[0] or self.edges[-1] > clip[1]:
+            says = f"does not begin at {clip[0]}, the low end of the clip, or goes beyond {clip[1]}, the high one"
+            yield Flaw(code, ("edges",), says, f"write {clip[0]} first, and nothing above {clip[1]}")
+
+    def flaws_on_grid(self, step: Fraction, limits: tuple[Fraction, Fraction]) -> Iterator[Flaw]:
+        """Classes of counts begin at values of the grid, and there are not too many."""
+        if self.counted_from == "ranks" or self.edges is None:
+            return
+        for number, edge in enumerate(self.edges):
+            if (edge / step).denominator > 1:
+                says = f"is no multiple of the column's step, {step}"
+                yield Flaw("DPR-S587", ("edges", number), says, "write a multiple of it, or give a finer `step`")
+        if len(self.edges) > MOST_CLASSES:
+            says = f"has {len(self.edges):,} classes, more than {MOST_CLASSES:,}"
+            yield Flaw("DPR-S588", ("edges",), says, "write fewer edges, or leave them out")
 
     def warnings(self) -> Iterator[Flaw]:
         """A warning for every rank that is 0 or 1: the extremes."""

@@ -291,7 +291,7 @@ class Ratio(WrittenMeasure):
 
     kind: ClassVar[str] = "ratio"
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
-    stands: ClassVar[type[Measure]] = PlannedRatio
+    stands: ClassVar[tuple[type[Measure], ...]] = (PlannedRatio,)
     ratio: tuple[str, str]
 
     @property

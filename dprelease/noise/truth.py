@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, 
     from dprelease.catalog.factor import Factor
     from dprelease.catalog.residual import Residual
 
-__all__ = ["true_factor", "true_numbers", "true_quantile", "true_residual"]
+__all__ = ["true_factor", "true_numbers", "true_prefixes", "true_quantile", "true_residual"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -54,6 +54,20 @@ def true_factor(exact: Exact, factor: Factor) -> Integers:
     for counts, column in zip(table, factor.matrix.T.astype(np.int64), strict=True):
         found += np.multiply.outer(column, counts)
     return np.ascontiguousarray(np.moveaxis(found, 0, factor.axis)).reshape(prod(factor.shape))
+
+
+def true_prefixes(histogram: ExactHistogram) -> tuple[Integers, npt.NDArray[np.float64]]:
+    """How many values of every cell lie up to each value that occurs in any: values, and numbers for each cell.
+
+    Shapes ``(values,)``, rising and in grid steps, and ``(cells, values)``; NaN in a cell without values.
+    """
+    cells, cell, value, count = open_histogram(histogram)
+    occurring, place = np.unique(value, return_inverse=True)
+    table = np.zeros((cells, max(1, len(occurring))))
+    np.add.at(table, (cell, place), count)
+    found = np.cumsum(table, axis=1)
+    found[found[:, -1] == 0] = np.nan
+    return (occurring if len(occurring) else np.zeros(1, dtype=np.int64)), found
 
 
 def true_quantile(histogram: ExactHistogram, at: Fraction) -> npt.NDArray[np.float64]:

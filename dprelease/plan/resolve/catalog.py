@@ -34,7 +34,7 @@ from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
 from dprelease.plan.resolve.hierarchies import hierarchies_of
 from dprelease.spec.checks.columns import NUMBERS, check_labels
-from dprelease.spec.checks.keys import check_cell_count, check_length
+from dprelease.spec.checks.keys import MOST_CELLS, check_cell_count, check_length
 from dprelease.spec.checks.ranges import check_range_rows
 from dprelease.spec.checks.workloads import check_workload_cells
 from dprelease.spec.expressions import computed, types_of
@@ -146,10 +146,22 @@ def _cells(
         return {}
     check_cell_count(query, sizes, at, findings)
     check_range_rows(name, query, dict(zip(query.by, sizes, strict=True)), findings)
+    _check_classes(query, table, prod(sizes), at, findings)
     excluded = exclusion_name(query)
     if excluded is None or query.except_ is None or query.except_.reference not in found:
         return {}
     return {excluded: left_out(query, table, found[query.except_.reference], at, findings)}
+
+
+def _check_classes(query: QuerySpec, table: Table, cells: int, at: Path, findings: Findings) -> None:
+    """At most ten million noisy counts along grids in one draw."""
+    for label, measure in query.measures.items():
+        for asked in list(measure.planned(label, query.measures).values())[: 1 if measure.gaussian else 0]:
+            numbers = cells * max(len(each.classes) for each in asked.quantities(table))
+            if numbers > MOST_CELLS:
+                says = f"counts {numbers:,} classes of values in all cells, more than {MOST_CELLS:,}"
+                hint = "write fewer `edges`, take a column out of `by`, or write `from: ranks`"
+                findings.add("DPR-S588", (*at, "measures", label), says, hint, (*at, "by"))
 
 
 def _place(problem: Problem) -> tuple[int, int]:

@@ -40,7 +40,7 @@ from dprelease.ledger import Ledger, StepKey
 from dprelease.measures import Noisy
 from dprelease.measures.variance import LARGEST_SQUARE
 from dprelease.noise import Exact, ExactHistogram, Measurement
-from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true_residual
+from dprelease.noise.truth import true_factor, true_numbers, true_prefixes, true_quantile, true_residual
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
@@ -257,10 +257,7 @@ def _exact_inputs(
                 fine = tuple(unrounded(each, table) for each in batch.asked(step))
                 boxes = listening.aggregate(source.catalog, batch.grouping, fine, source.references, secret, keys)
                 parts = zip(inputs.noisy[step.id], fine, boxes, strict=True)
-                noisy[step.id] = tuple(
-                    replace(part, quantity=each, values=_opened(box, each, step), law=_NoNoise())
-                    for part, each, box in parts
-                )
+                noisy[step.id] = tuple(_known(part, each, box, step) for part, each, box in parts)
             if step.id in inputs.measured:  # an exact total is both: a table, and a part of a workload
                 found = [listening.box(each, keys, batch.asked(step)[0]) for each in batch.groupings(step)]
                 # A table that is published as it is has none.
@@ -288,6 +285,22 @@ def unrounded(quantity: Quantity, table: Table) -> Quantity:
     fine = fine.model_copy(update={"grain": 1, "offset": 0})
     fine = fine.model_copy(update={"grain": max(1, -(-fine.squares[1] // LARGEST_SQUARE))})
     return fine.model_copy(update={"offset": fine.squares[1] // 2})
+
+
+def _known(part: Noisy, quantity: Quantity, box: Box, step: Measured) -> Noisy:
+    """A measurement as it would be without noise and rounding.
+
+    Of counts of classes: every value that occurs is a class of its own, and so is what lies between two of them.
+    """
+    exact, known = replace(part, quantity=quantity, law=_NoNoise()), part.prefixes
+    if known is None or not isinstance(box, ExactHistogram):
+        return replace(exact, values=_opened(box, quantity, step))
+    values, counts = true_prefixes(box)
+    starts = np.unique(np.concatenate([values, values + 1]))
+    place = np.searchsorted(values, starts, side="right") - 1
+    none = np.zeros(len(starts))
+    fine = replace(known, starts=starts, last=int(starts[-1]), counts=counts[:, place], variances=none, shared=none)
+    return replace(exact, prefixes=fine)
 
 
 def _opened(box: Box, quantity: Quantity, step: Measured) -> Any:
