@@ -41,13 +41,13 @@ def values(shape: str, size: int) -> Integers:
     if shape == "ties":  # five values have all
         return np.array([0, 20, 50, 51, 200])[np.minimum(np.floor(part**2 * 5), 4).astype(np.int64)]
     if shape == "gap":  # nobody between 41 and 159, the median among them
-        return np.where(part < 0.5, np.floor(part * 80), 160 + np.floor(part * 40)).astype(np.int64)
+        return np.asarray(np.where(part < 0.5, np.floor(part * 80), 160 + np.floor(part * 40)), dtype=np.int64)
     if shape == "one value":
         return np.full(size, 77, dtype=np.int64)
     if shape == "at the ends":
         return np.where(part < 0.3, 0, 200).astype(np.int64)
     assert shape == "long tail"
-    return np.minimum(np.floor(20 * -np.log1p(-part)), 200).astype(np.int64)
+    return np.asarray(np.minimum(np.floor(20 * -np.log1p(-part)), 200), dtype=np.int64)
 
 
 def scale_at(rho: str, classes: int) -> Fraction:
@@ -83,7 +83,7 @@ def coverage(shape: str, size: int, rho: str, coarse: bool = False) -> dict[Frac
     found = values(shape, size)
     starts = np.array([0, 1, 10, 20, 50, 51, 52, 100, 180]) if coarse else None
     prefixes = drawn(found, rho, DRAWS, starts=starts)
-    held = {}
+    held: dict[Fraction, float] = {}
     for at in RANKS:
         lower, upper = prefixes.between(at, HELD)
         for true in span(found, at):  # every quantile is promised, and these are the ends
