@@ -192,21 +192,21 @@ class _Choices(Ranged, WrittenMeasure):
 
 
 class Quantiles(_Choices):
-    """Several quantiles of one column, as an author writes them: one published number for each of ``at``.
-
-    Attributes:
-        from_: What is drawn: the counts of classes of values, once for all ranks; or a value for each of the ranks.
-        edges: With counts: where each class of values begins, from the low end of the clip on; left out: at most 1,024
-            classes that are all alike.
-    """
+    """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True)
     stands: ClassVar[tuple[type[Measure], ...]] = (Quantile, CountedQuantile)
     kind: ClassVar[str] = "quantiles"
     quantiles: str
     at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
-    from_: Literal["counts", "ranks"] | None = Field(None, alias="from")
-    edges: tuple[Fraction, ...] | None = Field(None, examples=[[0, 10000, 20000, 50000]])
+    from_: Literal["counts", "ranks"] | None = Field(
+        None, alias="from", description="`counts`: one draw for all ranks; left out: `ranks`, a draw for each."
+    )
+    edges: tuple[Fraction, ...] | None = Field(
+        None,
+        description="With counts: where each class of values begins, from the low end of the clip on; else 1,024 alike.",
+        examples=[[0, 10000, 20000, 50000]],
+    )
 
     @model_serializer(mode="wrap")
     def _without_what_is_unsaid(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
