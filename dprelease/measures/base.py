@@ -226,15 +226,6 @@ class Measure(Value):
         """
         yield from ()
 
-    def flaws_on_grid(self, step: Fraction, limits: tuple[Fraction, Fraction]) -> Iterator[Flaw]:
-        """What is wrong with it on the grid of its column.
-
-        Args:
-            step: Of the grid.
-            limits: Its clip in steps: whole numbers, the first one smaller.
-        """
-        yield from ()
-
     def warnings(self) -> Iterator[Flaw]:
         """What the author should know of it before the budget is spent."""
         yield from ()

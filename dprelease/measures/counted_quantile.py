@@ -114,8 +114,14 @@ def counted_along(clipped: Quantity, edges: Sequence[Fraction] = ()) -> Quantity
         clipped: The column's quantiles, of which no rank is taken.
         edges: Where the classes begin, in units of the column; none: classes that are all alike, of as few steps as
             1, 2 or 5 times a power of ten allow for 1,024 of them.
+
+    Raises:
+        ValueError: If an edge is not on the grid; says which.
     """
     if edges:
+        odd = next((edge for edge in edges if (edge / clipped.step).denominator > 1), None)
+        if odd is not None:
+            raise ValueError(f"has {exact_text(odd)}, no multiple of the column's step, {exact_text(clipped.step)}")
         return clipped.model_copy(update={"starts": tuple(int(edge / clipped.step) for edge in edges)})
     width, grain = clipped.high - clipped.low, 1
     while width // grain >= USUAL_CLASSES:

@@ -204,7 +204,7 @@ class Quantiles(_Choices):
     )
     edges: tuple[Fraction, ...] | None = Field(
         None,
-        description="With counts: where each class of values begins, from the low end of the clip on; else 1,024 alike.",
+        description="With counts: where each class of values begins, from the clip's low end on; else 1,024 alike.",
         examples=[[0, 10000, 20000, 50000]],
     )
 
@@ -268,16 +268,7 @@ class Quantiles(_Choices):
         elif self.edges[0] != clip[0] or self.edges[-1] > clip[1]:
             says = f"does not begin at {clip[0]}, the low end of the clip, or goes beyond {clip[1]}, the high one"
             yield Flaw(code, ("edges",), says, f"write {clip[0]} first, and nothing above {clip[1]}")
-
-    def flaws_on_grid(self, step: Fraction, limits: tuple[Fraction, Fraction]) -> Iterator[Flaw]:
-        """Classes of counts begin at values of the grid, and there are not too many."""
-        if self.counted_from == "ranks" or self.edges is None:
-            return
-        for number, edge in enumerate(self.edges):
-            if (edge / step).denominator > 1:
-                says = f"is no multiple of the column's step, {step}"
-                yield Flaw("DPR-S587", ("edges", number), says, "write a multiple of it, or give a finer `step`")
-        if len(self.edges) > MOST_CLASSES:
+        elif len(self.edges) > MOST_CLASSES:
             says = f"has {len(self.edges):,} classes, more than {MOST_CLASSES:,}"
             yield Flaw("DPR-S588", ("edges",), says, "write fewer edges, or leave them out")
 

@@ -57,17 +57,18 @@ def true_factor(exact: Exact, factor: Factor) -> Integers:
 
 
 def true_prefixes(histogram: ExactHistogram) -> tuple[Integers, npt.NDArray[np.float64]]:
-    """How many values of every cell lie up to each value that occurs in any: values, and numbers for each cell.
+    """How many values of every cell lie up to each class, where every value that occurs in any is a class of its own.
 
-    Shapes ``(values,)``, rising and in grid steps, and ``(cells, values)``; NaN in a cell without values.
+    Between two of them is one more class. Shapes ``(classes,)``, where they begin, rising and in grid steps, and
+    ``(cells, classes)``; NaN in a cell without values.
     """
     cells, cell, value, count = open_histogram(histogram)
-    occurring, place = np.unique(value, return_inverse=True)
-    table = np.zeros((cells, max(1, len(occurring))))
-    np.add.at(table, (cell, place), count)
+    starts = np.unique(np.concatenate([value, value + 1, np.zeros(0 if len(value) else 1, dtype=np.int64)]))
+    table = np.zeros((cells, len(starts)))
+    np.add.at(table, (cell, np.searchsorted(starts, value)), count)
     found = np.cumsum(table, axis=1)
     found[found[:, -1] == 0] = np.nan
-    return (occurring if len(occurring) else np.zeros(1, dtype=np.int64)), found
+    return starts, found
 
 
 def true_quantile(histogram: ExactHistogram, at: Fraction) -> npt.NDArray[np.float64]:

@@ -154,14 +154,21 @@ def _cells(
 
 
 def _check_classes(query: QuerySpec, table: Table, cells: int, at: Path, findings: Findings) -> None:
-    """At most ten million noisy counts along grids in one draw."""
+    """Counts along grids: classes begin at grid values, and there are at most ten million of them in one draw."""
     for label, measure in query.measures.items():
-        for asked in list(measure.planned(label, query.measures).values())[: 1 if measure.gaussian else 0]:
-            numbers = cells * max(len(each.classes) for each in asked.quantities(table))
-            if numbers > MOST_CELLS:
-                says = f"counts {numbers:,} classes of values in all cells, more than {MOST_CELLS:,}"
-                hint = "write fewer `edges`, take a column out of `by`, or write `from: ranks`"
-                findings.add("DPR-S588", (*at, "measures", label), says, hint, (*at, "by"))
+        if not measure.gaussian:
+            continue
+        asked = next(iter(measure.planned(label, query.measures).values()))
+        try:
+            (quantity,) = asked.quantities(table)
+        except ValueError as off_grid:
+            hint = "write multiples of it, or give the column a finer `step`"
+            findings.add("DPR-S587", (*at, "measures", label, "edges"), str(off_grid), hint)
+            continue
+        if (numbers := cells * len(quantity.classes)) > MOST_CELLS:
+            says = f"counts {numbers:,} classes of values in all cells, more than {MOST_CELLS:,}"
+            hint = "write fewer `edges`, take a column out of `by`, or write `from: ranks`"
+            findings.add("DPR-S588", (*at, "measures", label), says, hint, (*at, "by"))
 
 
 def _place(problem: Problem) -> tuple[int, int]:

@@ -101,8 +101,6 @@ def _check_ranged(
     if max(low.denominator, high.denominator) > 1 or max(abs(low), abs(high)) > FINEST:
         return  # told already
     where, widest = (*at, "clip") if measure.limits is not None else (*at, kind), measure.widest
-    for flaw in measure.flaws_on_grid(step, (low, high)):
-        findings.add(flaw.code, (*at, *flaw.at), flaw.says, flaw.hint, about)
     if widest is not None and high - low > widest.steps:
         needed = _power_from((limits[1] - limits[0]) / widest.steps)
         hint = f"give {shown(name)} a coarser step, such as `step: {needed}`, or narrow the `clip`"
