@@ -105,3 +105,51 @@ class PrefixCounts:
         held = np.concatenate([np.ones((len(apart), 1), dtype=bool), below], axis=1)[:, ::-1]
         final = np.where(known, len(self.starts) - 1 - held.argmax(axis=1), len(self.starts) - 1)
         return self.starts[first], self.ends[final]
+
+    def placed(self, at: Fraction, confidence: Fraction) -> Places:
+        """The quantile at ``at``, moved to the nearer end of its interval where the test refuses it."""
+        return np.asarray(np.clip(self.quantile(at), *self.between(at, confidence)), dtype=np.int64)
+
+    def share(self, below: int, confidence: Fraction) -> tuple[Floats, Floats, Floats, Floats]:
+        """Which part of a cell's values lies below the first value of a class.
+
+        Fieller's interval: every share s from 0 to 1 at which F - s N is not farther from 0 than z of its standard
+        errors, F and N being the prefix of the class and the last one. At the true share that is noise alone, so that
+        the set holds it with the confidence, whatever F and N are. The set is where a quadratic is not above 0; where
+        it is no interval, all shares are said. Where F and N could not be true, F below 0 or above N, the set of the
+        nearest numbers that could be is added, so that no lucky draw makes it short.
+
+        Args:
+            below: Where the class begins, in grid steps; at the first one or below it the share is 0 for certain.
+            confidence: Of the interval.
+
+        Returns:
+            The share, its standard error to first order, and both ends of its interval: each of shape ``(cells,)``; NaN
+            where the noisy number of values is below 1.
+        """
+        place, whole = int(np.searchsorted(self.starts, below)) - 1, self.size
+        if place < 0:
+            none = np.where(whole >= 1, 0.0, np.nan)
+            return none, none, none, none
+        part = self.counts[:, place]
+        possible = np.clip(part, 0.0, np.maximum(whole, 0.0))
+        value = np.where(whole >= 1, np.clip(part / np.maximum(whole, 1.0), 0.0, 1.0), np.nan)
+        ends = [self._fieller(each, whole, place, confidence) for each in (part, possible)]
+        lower = np.where(np.isnan(value), np.nan, np.minimum(np.minimum(ends[0][0], ends[1][0]), value))
+        upper = np.where(np.isnan(value), np.nan, np.maximum(np.maximum(ends[0][1], ends[1][1]), value))
+        squares = self.variances[place] - 2 * value * self.shared[place] + value**2 * self.variances[-1]
+        error = np.sqrt(np.maximum(squares, 0.0)) / np.maximum(whole, 1.0)
+        return value, error, lower, upper
+
+    def _fieller(self, part: Floats, whole: Floats, place: int, confidence: Fraction) -> tuple[Floats, Floats]:
+        """The ends of {s : (part - s whole)^2 <= z^2 Var(part - s whole)} within 0 and 1; 0 and 1 if unbounded."""
+        square = (normal_margin(confidence, self.scale) * (1 + _HAIR)) ** 2
+        above = whole**2 - square * self.variances[-1]
+        middle = part * whole - square * self.shared[place]
+        below = part**2 - square * self.variances[place]
+        inside = middle**2 - above * below
+        bounded = (above > 0) & (inside >= 0)
+        root, by = np.sqrt(np.maximum(inside, 0.0)), np.where(bounded, above, 1.0)
+        lower = np.where(bounded, np.clip((middle - root) / by - _HAIR, 0.0, 1.0), 0.0)
+        upper = np.where(bounded, np.clip((middle + root) / by + _HAIR, 0.0, 1.0), 1.0)
+        return lower, upper

@@ -30,7 +30,13 @@ from dprelease.measures.base import (
     WrittenMeasure,
 )
 from dprelease.measures.clipped import Ranged, clip_of, joint_margins
-from dprelease.measures.counted_quantile import FEWEST_CLASSES, MOST_CLASSES, CountedQuantile
+from dprelease.measures.counted_quantile import (
+    FEWEST_CLASSES,
+    MOST_CLASSES,
+    CountedQuantile,
+    CountedRatio,
+    CountedShare,
+)
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
 
@@ -195,7 +201,7 @@ class Quantiles(_Choices):
     """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True)
-    stands: ClassVar[tuple[type[Measure], ...]] = (Quantile, CountedQuantile)
+    stands: ClassVar[tuple[type[Measure], ...]] = (Quantile, CountedQuantile, CountedRatio, CountedShare)
     kind: ClassVar[str] = "quantiles"
     quantiles: str
     at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
@@ -207,12 +213,20 @@ class Quantiles(_Choices):
         description="With counts: where each class of values begins, from the clip's low end on; else 1,024 alike.",
         examples=[[0, 10000, 20000, 50000]],
     )
+    ratio_of: tuple[Fraction, Fraction] | None = Field(
+        None,
+        description="With counts: how many times the second quantile the first is: P90 / P10.",
+        examples=[[0.9, 0.1]],
+    )
+    below: tuple[Fraction, ...] | None = Field(
+        None, description="With counts: the share of values below each of these.", examples=[[12000, 24000]]
+    )
 
     @model_serializer(mode="wrap")
     def _without_what_is_unsaid(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Specs that do not say what is drawn keep the fingerprint that they had before one could."""
         unsaid = {"from", "from_"} if self.from_ is None else set()
-        unsaid |= {"edges"} if self.edges is None else set()
+        unsaid |= {name for name in ("edges", "ratio_of", "below") if getattr(self, name) is None}
         fields: dict[str, Any] = written(self)
         return {name: each for name, each in fields.items() if name not in unsaid}
 
@@ -229,16 +243,33 @@ class Quantiles(_Choices):
     def _ranks(self, name: str) -> dict[str, Fraction]:
         return {quantile_name(name, at): at for at in self.at}
 
+    def _ratios(self, name: str) -> dict[str, tuple[Fraction, Fraction]]:
+        if self.ratio_of is None:
+            return {}
+        over, under = self.ratio_of
+        return {quantile_name(f"{quantile_name(name, over)}_to", under): (over, under)}
+
+    def _shares(self, name: str) -> dict[str, Fraction]:
+        return {f"{name}_below_{exact_text(each)}".translate(_AS_NAME): each for each in self.below or ()}
+
+    def published(self, name: str) -> tuple[str, ...]:
+        """One name for each rank, then for each ratio and each share."""
+        return (*self._ranks(name), *self._ratios(name), *self._shares(name))
+
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
-        """One measure for each rank, of the kind that is drawn."""
+        """One measure for each number, of the kind that is drawn."""
         if self.counted_from == "ranks":
             return super().planned(name, others)
-        return {
-            label: CountedQuantile(
-                counted_quantile=self.quantiles, at=at, clip=self.clip, where=self.where, edges=self.edges or ()
-            )
+        said = {"clip": self.clip, "where": self.where, "edges": self.edges or ()}
+        found: dict[str, Measure] = {
+            label: CountedQuantile(counted_quantile=self.quantiles, at=at, **said)
             for label, at in self._ranks(name).items()
         }
+        for label, (over, under) in self._ratios(name).items():
+            found[label] = CountedRatio(counted_ratio=self.quantiles, over=over, under=under, **said)
+        for label, below in self._shares(name).items():
+            found[label] = CountedShare(counted_share=self.quantiles, below=below, **said)
+        return found
 
     def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
         """Each rank once, from 0 to 1, rising: the published columns come in that order."""
@@ -252,6 +283,7 @@ class Quantiles(_Choices):
             elif number and rank < self.at[number - 1]:
                 yield Flaw("DPR-S580", here, "is smaller than the one before", "write them rising: [0.25, 0.5, 0.75]")
         yield from self._flaws_of_edges()
+        yield from self._flaws_of_more()
 
     def _flaws_of_edges(self) -> Iterator[Flaw]:
         """Classes of counts begin one after the other, within the clip and from its low end on."""
@@ -271,6 +303,21 @@ class Quantiles(_Choices):
         elif len(self.edges) > MOST_CLASSES:
             says = f"has {len(self.edges):,} classes, more than {MOST_CLASSES:,}"
             yield Flaw("DPR-S588", ("edges",), says, "write fewer edges, or leave them out")
+
+    def _flaws_of_more(self) -> Iterator[Flaw]:
+        """Ratios and shares are of counts; a ratio has the higher rank first, and no value below 0."""
+        for field in ("ratio_of", "below"):
+            if getattr(self, field) is not None and self.counted_from == "ranks":
+                yield Flaw("DPR-S587", (field,), "stands beside no counts", "write `from: counts`, or leave it out")
+        if self.ratio_of is None:
+            return
+        over, under = self.ratio_of
+        if not 0 <= under < over <= 1:
+            hint = "write the higher rank first, both from 0 to 1: [0.9, 0.1]"
+            yield Flaw("DPR-S580", ("ratio_of",), "is no pair of a higher and a lower rank", hint)
+        elif self.clip is None or self.clip[0] < 0:
+            hint = "write a `clip` that begins at 0 or above: a ratio of negative values says nothing"
+            yield Flaw("DPR-S587", ("ratio_of",), "needs a `clip` from 0 on", hint)
 
     def warnings(self) -> Iterator[Flaw]:
         """A warning for every rank that is 0 or 1: the extremes."""
@@ -303,6 +350,9 @@ class Max(_Choices):
     def warnings(self) -> Iterator[Flaw]:
         """That it is an extreme."""
         yield _extreme("max")
+
+
+_AS_NAME = str.maketrans({",": "", ".": "_", "/": "of", "−": "minus_"})
 
 
 def _extreme(*at: str | int) -> Flaw:

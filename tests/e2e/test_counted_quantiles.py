@@ -37,7 +37,7 @@ queries:
     by: [region]
     measures:
       earners: {count: income}
-      income: {quantiles: income, at: [0.1, 0.5, 0.9], clip: [0, 60000], from: counts}
+      income: {quantiles: income, at: [0.1, 0.5, 0.9], clip: [0, 60000], from: counts, ratio_of: [0.9, 0.1], below: [6000]}
   pairs:
     table: people
     by: [region, sex]
@@ -159,6 +159,23 @@ def test_a_stranger_works_out_every_number_from_the_measurements(
             value = min(max(quantile * STEP, low), high)
             said = [float(row[f"income_{rank}{end}"]) for end in ("", "_lower", "_upper", "_margin")]
             assert said == [value, low, high, max(value - low, high - value)]
+
+
+def test_ratios_and_shares_are_of_the_same_draw(folder: Path) -> None:
+    made = json.loads((bundle(folder) / "measurements" / "recipe.json").read_text(encoding="utf-8"))
+    formulas = {each["measure"]: each for each in made["outputs"] if each["query"] == "areas"}
+    assert formulas["income_q90_to_q10"]["formula"].startswith("clip(quantile(x1, (9/10)) / quantile(x1, (1/10)), 1,")
+    assert formulas["income_below_6000"]["formula"] == "clip(prefix(x1, 60) / prefix(x1, 601), 0, 1)"
+    assert len({each["inputs"][0]["step"] for name, each in formulas.items() if name != "earners"}) == 1
+    for row in table(folder, "tables/areas.csv")[:2]:
+        if row["income_q90_to_q10"]:
+            quotient = float(row["income_q90"]) / float(row["income_q10"])
+            assert float(row["income_q90_to_q10"]) == pytest.approx(max(quotient, 1), rel=1e-9)
+        true = true_values(row["region"])
+        share = sum(value < 6000 for value in true) / len(true)
+        assert abs(float(row["income_below_6000"]) - share) < 5 * float(row["income_below_6000_se"])
+        low, high = float(row["income_below_6000_lower"]), float(row["income_below_6000_upper"])
+        assert 0 <= low < float(row["income_below_6000"]) < high <= 1
 
 
 def test_what_is_derived_of_counts_has_margins_and_what_is_derived_of_quantiles_has_none(folder: Path) -> None:

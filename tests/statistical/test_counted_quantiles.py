@@ -15,10 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.factor import Factor, factor_sensitivity
 from dprelease.estimate.ranges import prefix_counts, variances_of
-from dprelease.measures import PrefixCounts
+from dprelease.measures import Estimate, Measure, Noisy, PrefixCounts
+from dprelease.measures.counted_quantile import CountedRatio, CountedShare
 from dprelease.noise.exact import Exact
+from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.factor import draw_factor
 from dprelease.privacy.rounding import dyadic_sqrt_up
 from dprelease.privacy.unit import Neighboring
@@ -123,6 +126,60 @@ def test_a_test_that_is_too_narrow_would_be_seen() -> None:
         lower, upper = halved.between(at, HELD)
         misses.append(np.mean([((lower <= true) & (true <= upper)).mean() for true in span(found, at)]))
     assert min(misses) < LEAST
+
+
+def estimated(measure: Measure, prefixes: PrefixCounts) -> Estimate:
+    quantity = Quantity(kind="quantile", column="x", low=0, high=CLASSES - 1)
+    noisy = Noisy(quantity, np.zeros(1, dtype=np.int64), DiscreteGaussianLaw(prefixes.scale), prefixes=prefixes)
+    return measure.estimate([noisy], HELD)
+
+
+@pytest.mark.thin
+@pytest.mark.parametrize(("shape", "size"), [(shape, size) for shape in SHAPES for size in SIZES])
+def test_ratios_of_quantiles_are_within_their_intervals_as_often_as_promised(shape: str, size: int) -> None:
+    """Values from 1 on; the cells that publish nothing leave their sort to the others, whose promise is the same."""
+    found = np.maximum(values(shape, size), 1)
+    ratio = CountedRatio(counted_ratio="x", over=Fraction(9, 10), under=Fraction(1, 10))
+    prefixes = drawn(found, "0.15", DRAWS)
+    shown = estimated(ratio, prefixes)
+    assert shown.ends is not None
+    above, below = span(found, Fraction(9, 10)), span(found, Fraction(1, 10))
+    blank = np.isnan(shown.value)
+    for true in (above[0] / below[1], above[1] / below[0]):
+        held = blank | ((shown.ends[0] <= true) & (true <= shown.ends[1]))
+        assert held.mean() >= LEAST
+    known = ~blank
+    inside = (shown.ends[0] <= shown.value) & (shown.value <= shown.ends[1])
+    assert inside[known].all()
+    assert (np.abs(np.array(shown.ends) - shown.value) <= shown.margin * (1 + 1e-12) + 1e-12)[:, known].all()
+
+
+@pytest.mark.thin
+@pytest.mark.parametrize("rho", ["0.015", "0.15"])
+@pytest.mark.parametrize(("shape", "size"), [(shape, size) for shape in SHAPES for size in (30, *SIZES)])
+def test_shares_below_a_value_are_within_their_intervals_as_often_as_promised(shape: str, size: int, rho: str) -> None:
+    found = values(shape, size)
+    prefixes = drawn(found, rho, DRAWS)
+    for below in (1, 40, 78, 200):
+        shown = estimated(CountedShare(counted_share="x", below=Fraction(below)), prefixes)
+        assert shown.ends is not None
+        true, blank = float((found < below).mean()), np.isnan(shown.value)
+        held = blank | ((shown.ends[0] <= true) & (true <= shown.ends[1]))
+        assert held.mean() >= LEAST
+        assert ((shown.value >= 0) & (shown.value <= 1) | blank).all()
+        assert ((shown.ends[1] > shown.ends[0]) | blank).all()  # noise is never no noise
+
+
+def test_shares_of_a_large_cell_are_held_no_more_often_than_promised() -> None:
+    """Where the quadratic has two ends, it is exact: nothing is given away."""
+    found = values("even", 30_000)
+    shown = estimated(CountedShare(counted_share="x", below=Fraction(100)), drawn(found, "0.015", 4 * DRAWS))
+    assert shown.ends is not None
+    true = float((found < 100).mean())
+    held = float(((shown.ends[0] <= true) & (true <= shown.ends[1])).mean())
+    assert abs(held - float(HELD)) < 5 * math.sqrt(float(HELD * (1 - HELD)) / (4 * DRAWS))
+    ratio = float(np.std(shown.value) / np.mean(shown.standard_error))
+    assert abs(ratio - 1) < 0.05
 
 
 def test_an_empty_cell_says_nothing_with_certainty() -> None:

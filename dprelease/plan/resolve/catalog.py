@@ -158,13 +158,13 @@ def _check_classes(query: QuerySpec, table: Table, cells: int, at: Path, finding
     for label, measure in query.measures.items():
         if not measure.gaussian:
             continue
-        asked = next(iter(measure.planned(label, query.measures).values()))
         try:
-            (quantity,) = asked.quantities(table)
+            asked = [each.quantities(table)[0] for each in measure.planned(label, query.measures).values()]
         except ValueError as off_grid:
-            hint = "write multiples of it, or give the column a finer `step`"
-            findings.add("DPR-S587", (*at, "measures", label, "edges"), str(off_grid), hint)
+            hint = "write numbers of the column's grid, and give `edges` with a class that begins at each of `below`"
+            findings.add("DPR-S587", (*at, "measures", label), str(off_grid), hint)
             continue
+        quantity = asked[0]
         if (numbers := cells * len(quantity.classes)) > MOST_CELLS:
             says = f"counts {numbers:,} classes of values in all cells, more than {MOST_CELLS:,}"
             hint = "write fewer `edges`, take a column out of `by`, or write `from: ranks`"

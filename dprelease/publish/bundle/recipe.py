@@ -19,7 +19,7 @@ from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
 from dprelease.publish.base import measure_names
-from dprelease.publish.bundle.recipe_of_classes import QUANTILE, recipe_of_classes
+from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
 from dprelease.publish.measured import TOP_K, step_of_sums
 
 __all__ = ["holds", "recipe"]
@@ -139,7 +139,7 @@ def recipe(
         for step in plan.steps
         if step.factor and step.parts[0].is_counted
     ]
-    words = {**WORDS, **({"quantile(x, a)": QUANTILE} if classes else {})}
+    words = {**WORDS, **(CLASS_WORDS if classes else {})}
     return {
         "format": 1,
         "words": {**words, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},

@@ -6,9 +6,15 @@ from typing import Any
 
 from dprelease.plan.document import Step
 
-__all__ = ["QUANTILE", "recipe_of_classes"]
+__all__ = ["CLASS_WORDS", "recipe_of_classes"]
 
-QUANTILE = "the quantile at the rank a of the values that are counted in classes; `classes` says how it is found"
+CLASS_WORDS = {
+    "quantile(x, a)": "the quantile at the rank a of the values that are counted in classes; `classes` says how it is "
+    "found",
+    "quantile_low(x, a)": "where the interval begins that is found in the same way with half of what the confidence "
+    "leaves",
+    "prefix(x, i)": "how many of these values lie in the first i classes: P(i), as `classes` says",
+}
 _PLACED = (
     "Add up x from the first class to each class: these are P(1) to P(n). G(i) is half of the largest of P(1) to P(i), "
     "and half of the least of P(i) to P(n). N is P(n), or 0 where that is negative.",
