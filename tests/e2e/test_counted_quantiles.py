@@ -197,6 +197,10 @@ def test_the_account_has_the_matrix_and_says_why_no_margin_is_foreseen(folder: P
     assert [step["factor"]["shape"] for step in drawn] == [[3, 601], [5, 5]]
     outputs = {each["measure"]: each for each in told["outputs"] if each["query"] == "areas"}
     assert outputs["income_q50"]["why_null"].startswith("depends on the data")
+    (step,) = [step for step in drawn if step["factor"]["shape"] == [3, 601]]
+    inverse = np.tri(601) @ np.linalg.inv(root(601, step["factor"]["grain"]))
+    error = float(Fraction(step["scale"])) * math.sqrt((inverse**2).sum() / 601)
+    assert outputs["income_q50"]["why_null"].endswith(f"up to a point err by {error:.3g}")
 
 
 def test_a_rehearsal_and_a_comparison_with_the_truth_take_them(tmp_path: Path) -> None:
@@ -204,4 +208,9 @@ def test_a_rehearsal_and_a_comparison_with_the_truth_take_them(tmp_path: Path) -
     (made / "apart.csv").write_text("region,sex\nc,m\n", encoding="utf-8")
     command(made, "run", "spec.yaml", "--direct", "--synthetic")
     found = json.loads(command(made, "utility", "spec.yaml", "--i-can-see-the-data", "--json"))
-    assert found
+    errors = {(each["table"], each["measure"], each["size"]): each for each in found["errors"]}
+    for name in ("income_q10", "income_q50", "income_q90"):
+        assert ("areas", name, "0") not in errors  # nobody has no quantile
+        assert errors["areas", name, "1,000+"]["compared"] == 10
+        assert errors["areas", name, "1,000+"]["rmse"] < 4000
+    assert errors["areas", "income_below_6000", "1,000+"]["rmse"] < 0.05

@@ -154,5 +154,14 @@ def _output(
         steps=tuple(dict.fromkeys(feed.step for feed in feeds)),
         standard_error=text(expected.standard_error),
         margin=text(expected.margin),
-        why_null=expected.why_null,
+        why_null=_why_null(expected, fed[0]) if fed else expected.why_null,
     )
+
+
+def _why_null(expected: Expected, step: Measured) -> str | None:
+    """Why no accuracy is told; of what is made of counts along a grid with the error of such counts, in ranks."""
+    if expected.why_null is None or not isinstance(step, Step) or step.factor is None:
+        return expected.why_null
+    line = step.factor.model_copy(update={"shape": (step.factor.length,), "axis": 0})
+    error = float(step.scale) * math.sqrt(float(variances_of(line, line.length, "prefixes").mean()))
+    return f"{expected.why_null}; counts of values up to a point err by {error:.3g}"
