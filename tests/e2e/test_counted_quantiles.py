@@ -214,3 +214,27 @@ def test_a_rehearsal_and_a_comparison_with_the_truth_take_them(tmp_path: Path) -
         assert errors["areas", name, "1,000+"]["compared"] == 10
         assert errors["areas", name, "1,000+"]["rmse"] < 4000
     assert errors["areas", "income_below_6000", "1,000+"]["rmse"] < 0.05
+
+
+def test_units_of_several_rows_and_replaced_ones_are_bounded_drawn_and_verified(tmp_path: Path) -> None:
+    """Of five rows of a person two are left in a cell, all with one value: the true median is that value."""
+    spec = SPEC.split("  pairs:", maxsplit=1)[0].replace(
+        "    source:", "    unit_id: person\n    bounds: {max_rows: 4}\n    source:"
+    )
+    spec = spec.replace("    by: [region]", "    by: [region]\n    bounds: {max_groups: 1, max_rows_per_group: 2}")
+    spec = spec.replace("unit: {entity: person}", "unit: {entity: person}\n  neighboring: replace_one")
+    spec = spec.replace("references:\n  apart: {file: apart.csv, columns: {region: text, sex: text}}\n", "")
+    rows = [(f"p{k}", "abc"[k % 3], "f", "31200") for k in range(900) for _ in range(5)]
+    made = one_table(tmp_path, spec, "person,region,sex,income", rows)
+    policy = (made / "policy.yaml").read_text(encoding="utf-8").replace("add_remove", "replace_one")
+    (made / "policy.yaml").write_text(policy, encoding="utf-8")
+    assert "2 steps drawn" in command(made, "run", "spec.yaml", "--direct")
+    assert "FAIL" not in command(made, "verify", str(bundle(made)))
+    steps = json.loads((bundle(made) / "accounting.json").read_text(encoding="utf-8"))["steps"]
+    (drawn,) = [step for step in steps if "factor" in step]
+    assert float(drawn["sensitivity"]["l2"]) == pytest.approx(2 * math.sqrt(2) * 2**14, rel=1e-3)
+    found = [
+        (float(row["income_q50_lower"]), float(row["income_q50_upper"])) for row in table(made, "tables/areas.csv")
+    ]
+    assert sum(low <= 31_200 <= high for low, high in found) >= 2
+    assert max(abs(float(row["earners"]) - 600) for row in table(made, "tables/areas.csv")) < 400
