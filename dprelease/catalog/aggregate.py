@@ -30,7 +30,8 @@ class Quantity(GrownValue):
     clipped once; ``nonnull`` is then a unit with at least one value, and ``balance`` is 1 for a unit with at least one
     row that counts and -1 for one without. Two kinds are no sums of rows: ``units`` is the
     number of different units in the cell, ``distinct`` that of different values of ``column``. ``quantile`` is the
-    cell's multiset of clipped grid values, of which noise chooses one grid value.
+    cell's multiset of clipped grid values, of which noise chooses one grid value; without ``at`` it is how many of
+    them lie in each of its classes, a line of counts behind noise that suits sums along it (``catalog.factor``).
 
     With a ``weight`` a row contributes that as often as it weighs, in steps of the weight.
 
@@ -41,16 +42,18 @@ class Quantity(GrownValue):
         low: Their lower clip, in steps.
         high: Their upper clip, in steps.
         centre: What is subtracted from every clipped value, in steps.
-        grain: The grid of a square, in squared steps.
+        grain: The grid of a square, in squared steps; of classes that are all alike, how many steps one has.
         offset: What is subtracted from every square, in grains; half of the largest halves the sensitivity.
         where: The rows that count, as the canonical text of an expression; None: all. Of a balance those that do not
             are looked at as well: it is twice the number of those that count, less the number of all.
         per: What is clipped: each row's value, or the sum of a unit's rows in the cell.
-        at: For a quantile: which one, from 0 to 1.
+        at: For a quantile: which one, from 0 to 1; None: none of them, but the counts of classes of the grid.
         weight: How often a row contributes: of ``rows``, ``nonnull``, ``balance`` and ``sum`` over rows; None: once.
+        starts: For counts of classes: where each class begins, in steps, the first at ``low``; empty: classes of
+            ``grain`` steps each, from ``low`` on, of which the last may be cut by ``high``.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("weight",)
+    LATER: ClassVar[tuple[str, ...]] = ("weight", "starts")
 
     kind: Literal["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]
     column: str | None = None
@@ -64,6 +67,7 @@ class Quantity(GrownValue):
     per: Literal["row", "unit_cell"] = "row"
     at: Fraction | None = Field(default=None, ge=0, le=1)
     weight: RowWeight | None = None
+    starts: tuple[int, ...] = ()
 
     @field_validator("weight")
     @classmethod
@@ -75,11 +79,27 @@ class Quantity(GrownValue):
         return weight
 
     @property
+    def is_counted(self) -> bool:
+        """Whether it is the counts of classes of grid values, and not one number in each cell."""
+        return self.kind == "quantile" and self.at is None
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Of counts of classes of grid values: where each class begins, in steps, rising.
+
+        >>> Quantity(kind="quantile", column="age", low=0, high=10, grain=4).classes
+        (0, 4, 8)
+        """
+        return self.starts or tuple(range(self.low, self.high + 1, self.grain))
+
+    @property
     def grid(self) -> Fraction:
         """One whole step of the sum, in units of the column (of their square, for squares); 1 for counts.
 
         Of what is weighted times the step of the weight.
         """
+        if self.is_counted:
+            return Fraction(1)
         if self.kind == "square":
             return self.step * self.step * self.grain
         return (self.step if self.kind in ("sum", "quantile") else Fraction(1)) * self.weight_step

@@ -17,6 +17,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
+from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
@@ -39,12 +40,15 @@ class Noisy:
         values: Noisy, ``(cells,)``.
         law: Of the noise on one of them.
         drawn: Which step measured it: numbers of one step may have been drawn together; empty: not known.
+        prefixes: Of counts of classes of grid values: what the values say of how many lie up to each class. The
+            values are then all numbers of all cells, in steps of the lattice that they were drawn on.
     """
 
     quantity: Quantity
     values: npt.NDArray[np.int64]
     law: Law
     drawn: str = ""
+    prefixes: PrefixCounts | None = None
 
     def scaled(self, number: Floats | npt.NDArray[np.int64] | float) -> Floats:
         """Grid steps to units of the column."""
@@ -136,6 +140,7 @@ class Measure(GrownValue):
         by_weights: Whether its variance is that of its draws, added up by :meth:`weights`; if not, it has its own
             :meth:`error`.
         joined: A sentence on numbers that are made of two draws; ``{}`` stands for their names.
+        gaussian: Whether its noise must be Gaussian, which needs a delta.
         other_form: When another one of :meth:`alternatives` is taken than the first: ``shared``: where other measures
             need all of its quantities, and sums are put together; ``offered``: where every quantity is measured anyway;
             ``centred``: where the counts of columns are.
@@ -157,6 +162,7 @@ class Measure(GrownValue):
     direct: ClassVar[bool] = False
     by_weights: ClassVar[bool] = True
     joined: ClassVar[str] = ""
+    gaussian: ClassVar[bool] = False
     other_form: ClassVar[Literal["shared", "offered", "centred"]] = "shared"
     grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
     widest: ClassVar[Widest | None] = None
@@ -372,13 +378,13 @@ class WrittenMeasure(Measure):
     """What an author writes and other measures stand for in a plan: it needs, draws and estimates nothing itself.
 
     Attributes:
-        stands: The class of the measures that stand for it.
+        stands: The classes of the measures that can stand for it.
     """
 
     plural: ClassVar[str] = ""
     method: ClassVar[tuple[str, ...]] = ()
     held: ClassVar[bool] = False
-    stands: ClassVar[type[Measure]]
+    stands: ClassVar[tuple[type[Measure], ...]]
 
     @abstractmethod
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:

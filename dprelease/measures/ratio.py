@@ -301,7 +301,7 @@ class Ratio(WrittenMeasure):
 
     kind: ClassVar[str] = "ratio"
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
-    stands: ClassVar[type[Measure]] = PlannedRatio
+    stands: ClassVar[tuple[type[Measure], ...]] = (PlannedRatio,)
     has_totals: ClassVar[bool] = True
     ratio: tuple[str, str]
 

@@ -15,13 +15,14 @@ from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.ranges import line_sums, range_rows, variances_of
+from dprelease.estimate.ranges import line_sums, prefix_counts, range_rows, variances_of
 from dprelease.estimate.sampling import with_sampling
 from dprelease.estimate.tables import full_product, table_of_counts
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
-from dprelease.plan.design.accuracy import normal_margin, reach_of
+from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
+from dprelease.plan.design.accuracy import reach_of
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
@@ -35,6 +36,7 @@ __all__ = [
     "filed",
     "held_key",
     "inputs_of",
+    "noisy_part",
     "published_tables",
     "queries_as_tables",
     "step_of_sums",
@@ -192,10 +194,22 @@ def _noisy(step: Measured, found: Measurement, cells: int) -> tuple[Noisy, ...]:
     """What the step measured, one for each of its quantities."""
     if found.values.shape != (cells * len(step.parts),):
         raise _other(step)
-    return tuple(
-        Noisy(quantity=quantity, values=found.values[at * cells : (at + 1) * cells], law=step.law, drawn=step.id)
-        for at, quantity in enumerate(step.parts)
-    )
+    parts = np.split(found.values, len(step.parts))
+    return tuple(noisy_part(step, at, values) for at, values in enumerate(parts))
+
+
+def noisy_part(step: Measured, part: int, values: npt.NDArray[np.int64]) -> Noisy:
+    """What a step measured of one of its quantities; of counts of classes with what they say of ranks.
+
+    Args:
+        step: The step or invariant of the plan.
+        part: Which of its quantities.
+        values: Of any number of cells; of counts of classes all classes of a cell one after the other.
+    """
+    quantity, prefixes = step.parts[part], None
+    if isinstance(step, Step) and step.factor is not None and quantity.is_counted:
+        prefixes = prefix_counts(values, step.factor, step.scale, quantity.classes, quantity.high)
+    return Noisy(quantity=quantity, values=values, law=step.law, drawn=step.id, prefixes=prefixes)
 
 
 def _selected(found: Measurement, columns: int) -> tuple[tuple[Key, ...], ...]:

@@ -22,7 +22,6 @@ from dprelease.errors import MissingExtra, PublishError
 from dprelease.estimate import PublishedTable, Rows, coded
 from dprelease.estimate.keys import crossed
 from dprelease.estimate.tables import table_of_counts
-from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.document.ranges import rows_of
@@ -32,7 +31,7 @@ from dprelease.publish.bundle.measurements import recipe_file
 from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
 from dprelease.publish.bundle.step_files import RECIPE
 from dprelease.publish.derive.tables import outline
-from dprelease.publish.measured import TOP_K, Inputs, as_table
+from dprelease.publish.measured import TOP_K, Inputs, as_table, noisy_part
 
 __all__ = ["MOST_NUMBERS", "rehearse"]
 
@@ -93,13 +92,16 @@ def _zeros(plan: ReleasePlan, some: bool) -> dict[str, Measurement]:
             values = np.arange(step.numbers or 0)
         else:
             cells = len(selected[selections[step.id] or ""]) if step.cells is None else step.cells
+            cells = cells // len(step.parts[0].classes) if step.parts[0].is_counted else cells
             values = np.concatenate([_zero(part, cells) for part in step.parts])
         found[step.id] = Measurement(step.id, values)
     return found
 
 
 def _zero(quantity: Quantity, cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Zeros; of a quantile, which is a place on its grid, the nearest of these to it."""
+    """Zeros; of a quantile, which is a place on its grid, the nearest of these to it; of classes one for each."""
+    if quantity.is_counted:
+        return np.zeros(cells * len(quantity.classes), dtype=np.int64)
     value = min(max(0, quantity.low), quantity.high) if quantity.kind == "quantile" else 0
     return np.full(cells, value, dtype=np.int64)
 
@@ -165,7 +167,7 @@ def _first_rows(plan: ReleasePlan, query: PlannedQuery, some: bool) -> Published
     if query.workload is None and query.ranges is None:
         steps = [plan.taken(feed.step) for feeds in query.inputs.values() for feed in feeds]
         noisy = {
-            step.id: tuple(Noisy(quantity=each, values=_zero(each, len(rows)), law=step.law) for each in step.parts)
+            step.id: tuple(noisy_part(step, at, _zero(each, len(rows))) for at, each in enumerate(step.parts))
             for step in steps
         }
         ranked = {query.ranking.step: tuple(range(query.ranking.k))} if query.ranking is not None else {}

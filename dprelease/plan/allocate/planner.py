@@ -329,6 +329,9 @@ def _charged(planning: Planning, lowered: Lowered, epsilon: Fraction) -> str:
     return round_up(most, 4)
 
 
+_MEDIAN = Fraction(1, 2)  # the rank of which a choice errs least, for one who knows no other way to a quantile
+
+
 def _alone(planning: Planning, planned: PlannedQuery, label: str, epsilon: Fraction) -> float:
     """The variance of one published number in its plain form, its epsilon divided evenly over its draws."""
     table = planning.catalog.tables[planned.table]
@@ -339,7 +342,8 @@ def _alone(planning: Planning, planned: PlannedQuery, label: str, epsilon: Fract
     variances = []
     relation, needed = planning.spec.privacy.neighboring, sum(1 for weight in weights if weight)
     for quantity, weight in zip(quantities, weights, strict=True):
-        aggregate = BoundedAggregate(**dict(planned.grouping), quantity=quantity)
+        alone = quantity.model_copy(update={"at": _MEDIAN}) if quantity.is_counted else quantity
+        aggregate = BoundedAggregate(**dict(planned.grouping), quantity=alone)
         if not weight:
             variances.append(0.0)
         elif quantity.kind == "quantile":

@@ -23,7 +23,16 @@ from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.totals import drawn_groupings, planned_totals, table_id, with_feeds
-from dprelease.plan.lower.unscaled import UnscaledStep, additive, ball_of, choice, joint, ranking, selection
+from dprelease.plan.lower.unscaled import (
+    UnscaledStep,
+    additive,
+    ball_of,
+    choice,
+    counts_along,
+    joint,
+    ranking,
+    selection,
+)
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
@@ -223,7 +232,9 @@ class Lowering:
         relation = self.spec.privacy.neighboring
         if len(quantities) > 1:
             return joint(step, grouping, quantities, answers, self.catalog, relation, wanted=form.ball)
-        make = choice if quantities[0].kind == "quantile" else additive
+        make = additive
+        if quantities[0].kind == "quantile":
+            make = counts_along if quantities[0].is_counted else choice
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 
     def _selections(self, names: set[str]) -> list[UnscaledStep]:
@@ -303,7 +314,11 @@ class Lowering:
                     taken, count = tuple(self.quantities[quantity] for *_, quantity in fed), counts[at, label]
                     inputs[label] = tuple(feed for _, feed, _ in fed)
                     weights, from_drafts = measure.weights(taken, count), tuple(draft for draft, *_ in fed)
-                    used = tuple((draft, weight) for draft, weight in zip(from_drafts, weights, strict=True) if weight)
+                    used = tuple(
+                        (draft, weight * drafts[draft].per_number)
+                        for draft, weight in zip(from_drafts, weights, strict=True)
+                        if weight
+                    )
                     published = None if measure.by_weights else Published(measure, taken, from_drafts, count)
                     table = "" if inputs is of_tables[self.groupings[name].by] else f" ({'-'.join(by) or 'total'})"
                     terms.append(Term(at, label + table, used, published))

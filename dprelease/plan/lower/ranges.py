@@ -28,7 +28,7 @@ from dprelease.plan.design.mirrored import MIRRORED_GRAIN, mirrored_line
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Answer, Considered
 from dprelease.plan.document.ranges import PlannedRanges
-from dprelease.plan.lower.unscaled import UnscaledStep, additive
+from dprelease.plan.lower.unscaled import ROOT_GRAIN, UnscaledStep, additive
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec
@@ -42,7 +42,6 @@ NAMES = {
     "mirrored_ranges": "near-optimal matrix",
     None: "counts of the keys",
 }
-_GRAIN = 2**14  # of a root: its least entries, far below the diagonal, are then some hundreds
 _HELD_GRAIN = 2**12  # of a matrix, whose entries the plan holds
 _COMPARED = 512  # keys up to which a binary tree is worked out beside it
 _PRIME = 2**31 - 1
@@ -128,7 +127,7 @@ def _factors(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
     if keys > MOST_WRITTEN_OUT:  # doubles err by less than 1 in an eigenvalue, so that it has an inverse for certain
         long = mirrored_factor(shape, axis, which)
         return [long] if least_eigenvalue(long) > 1 else []
-    found = [Factor(shape=shape, axis=axis, kind="root", grain=_GRAIN)]
+    found = [Factor(shape=shape, axis=axis, kind="root", grain=ROOT_GRAIN)]
     matrix = near_optimal(keys, which)
     if has_inverse(matrix):
         rows = tuple(tuple(row) for row in matrix.tolist())

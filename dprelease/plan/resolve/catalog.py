@@ -36,7 +36,7 @@ from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
 from dprelease.plan.resolve.hierarchies import hierarchies_of
 from dprelease.spec.checks.columns import NUMBERS, check_labels
-from dprelease.spec.checks.keys import check_cell_count, check_length
+from dprelease.spec.checks.keys import MOST_CELLS, check_cell_count, check_length
 from dprelease.spec.checks.ranges import check_range_rows
 from dprelease.spec.checks.workloads import check_workload_cells
 from dprelease.spec.expressions import computed, types_of
@@ -148,10 +148,29 @@ def _cells(
         return {}
     check_cell_count(query, sizes, at, findings)
     check_range_rows(name, query, dict(zip(query.by, sizes, strict=True)), findings)
+    _check_classes(query, table, prod(sizes), at, findings)
     excluded = exclusion_name(query)
     if excluded is None or query.except_ is None or query.except_.reference not in found:
         return {}
     return {excluded: left_out(query, table, found[query.except_.reference], at, findings)}
+
+
+def _check_classes(query: QuerySpec, table: Table, cells: int, at: Path, findings: Findings) -> None:
+    """Counts along grids: classes begin at grid values, and there are at most ten million of them in one draw."""
+    for label, measure in query.measures.items():
+        if not measure.gaussian:
+            continue
+        try:
+            asked = [each.quantities(table)[0] for each in measure.planned(label, query.measures).values()]
+        except ValueError as off_grid:
+            hint = "write numbers of the column's grid, and give `edges` with a class that begins at each of `below`"
+            findings.add("DPR-S587", (*at, "measures", label), str(off_grid), hint)
+            continue
+        quantity = asked[0]
+        if (numbers := cells * len(quantity.classes)) > MOST_CELLS:
+            says = f"counts {numbers:,} classes of values in all cells, more than {MOST_CELLS:,}"
+            hint = "write fewer `edges`, take a column out of `by`, or write `from: ranks`"
+            findings.add("DPR-S588", (*at, "measures", label), says, hint, (*at, "by"))
 
 
 def _place(problem: Problem) -> tuple[int, int]:

@@ -141,6 +141,8 @@ def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
         require(quantity == Quantity(**kept), f"{name} clips what it counts")
     require(quantity.low <= quantity.high, f"{name} clips to nothing")
     require(quantity.step > 0, f"{name} has a grid without a step")
+    classes = quantity.kind == "quantile" and quantity.at is None
+    require(classes or not quantity.starts, f"{name} has classes of values and counts none")
     if quantity.kind in ("sum", "square", "quantile"):
         _check_grid(name, quantity, table.column(str(quantity.column)))
 

@@ -231,6 +231,8 @@ def _measured(quantity: Quantity) -> str:
         return counts[quantity.kind]
     if quantity.kind == "quantile":
         span = f"{exact_text(quantity.low * quantity.step)} to {exact_text(quantity.high * quantity.step)}"
+        if quantity.is_counted:
+            return f"rows in each of {len(quantity.classes):,} classes of {column}, from {span}"
         return f"rank at {exact_text(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
     if together:
         column = f"each unit's total of {column}"

@@ -19,6 +19,7 @@ from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
 from dprelease.publish.base import measure_names
+from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
 from dprelease.publish.measured import TOP_K, step_of_sums
 
 __all__ = ["holds", "recipe"]
@@ -144,9 +145,15 @@ def recipe(
     exact = [_exact(each, places[each.id]) for each in plan.invariants]
     ranges = [_ranges(plan, query) for query in plan.queries if query.ranges is not None]
     totals = [_totals(plan, query, query.totals) for query in plan.queries if query.totals is not None]
+    classes = [
+        recipe_of_classes(step, _FACTORS[step.factor.kind])
+        for step in plan.steps
+        if step.factor and step.parts[0].is_counted
+    ]
+    words = {**WORDS, **(CLASS_WORDS if classes else {})}
     return {
         "format": 1,
-        "words": {**WORDS, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},
+        "words": {**words, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},
         "steps": [_step(step, places[step.id]) for step in plan.steps],
         "queries": [_query(plan, query) for query in plan.queries],
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
@@ -155,6 +162,7 @@ def recipe(
         **({"workloads": [_workload(plan, each) for each in plan.workloads]} if plan.workloads else {}),
         **({"ranges": ranges} if ranges else {}),
         **({"totals": totals} if totals else {}),
+        **({"classes": classes} if classes else {}),
         **({"invariants": exact} if exact else {}),
     }
 

@@ -151,7 +151,9 @@ def replicated(
     queries = [query for query in plan.queries if query.name in used]
     steps = {feed.step for query in queries for feeds in query.inputs.values() for feed in feeds}
     steps |= {feed.step for query in queries if query.totals is not None for feed in query.totals.feeds}
-    noisy = {step: parts for step, parts in inputs.noisy.items() if step in steps}
+    # Where a quantile lies has no law that could be drawn again; what is derived from one has no margin.
+    lawless = {step for step, parts in inputs.noisy.items() if parts[0].quantity.is_counted}
+    noisy = {step: parts for step, parts in inputs.noisy.items() if step in steps - lawless}
     known = {table.name: table for table in tables}
     size = max(1, _ROWS_AT_ONCE // max([1, *(known[query.name].cells for query in queries)]))
     for start in range(0, REPLICATES, size):
@@ -169,7 +171,8 @@ def replicated(
                 value = np.tile(only.value, count) + errors[query.name]
                 made.append(replace(table, measures=(replace(only, value=value),)))
                 continue
-            fed, table = fresh.of(query), known[query.name]
+            drawn = {name: feeds for name, feeds in query.inputs.items() if lawless.isdisjoint(f.step for f in feeds)}
+            fed, table = fresh.of(query.model_copy(update={"inputs": drawn})), known[query.name]
             if query.ranges is not None:
                 (only,), ((noise,),) = table.measures, fed.values()
                 value = sums_again(plan, query, noise, count)
@@ -179,6 +182,8 @@ def replicated(
             if query.totals is None:
                 values = {
                     each.name: query.measures[each.name].estimate(fed[each.name], plan.publish.confidence).value
+                    if each.name in fed
+                    else np.tile(each.value, count)
                     for each in table.measures
                 }
             else:

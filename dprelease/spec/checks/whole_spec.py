@@ -11,6 +11,7 @@ from dprelease.measures import Measure
 from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_table_names
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column
+from dprelease.spec.checks.counted import check_counted
 from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
@@ -91,6 +92,7 @@ def _check_query(
         check_row_keys(spec, query, table, at, findings)
         check_query_bounds(query, table, at, findings)
     check_measures(query, table, limits, at, findings)
+    check_counted(spec, query, at, findings)
     if query.top_k is None:
         check_accuracy(spec, query, at, findings)
     else:
