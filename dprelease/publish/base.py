@@ -26,6 +26,7 @@ from dprelease.signature import PublicKey
 __all__ = [
     "NOTICE",
     "UNADJUSTED",
+    "UNADJUSTED_ERROR",
     "AccountFacts",
     "AccountPoint",
     "CapChange",
@@ -37,6 +38,7 @@ __all__ = [
     "check_header",
     "check_queries",
     "column_names",
+    "endings_of",
     "key_as_text",
     "keys_of_query",
     "measure_names",
@@ -50,6 +52,7 @@ __all__ = [
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
 REHEARSAL_COLUMN = "rehearsal"
 UNADJUSTED = "_unadjusted"  # ends the name of the column with the estimate of a number that was moved
+UNADJUSTED_ERROR = "_unadjusted_se"  # that of the column with its standard error, where nothing else has one
 
 _KEY_TYPES = ("text", "integer", "boolean", "date")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -253,26 +256,32 @@ def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
 
 
 def column_names(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys.
-
-    A number that was moved after it was estimated has a seventh, the estimate.
-    """
+    """The columns of a query's files: its keys, then those of each measure; of a ranking the ranks and the keys."""
     keys = [column.name for column in keys_of_query(plan, query)]
-    seventh = plan.publish.layout > 1 and moves(plan, query)
-    return _header(keys, [(name, seventh) for name in measure_names(plan, query)], rehearsal)
+    moved = plan.publish.layout > 1 and moves(plan, query)
+    endings = endings_of(moved, plan.publish.figures is not None)
+    return _header(keys, [(name, endings) for name in measure_names(plan, query)], rehearsal)
+
+
+def endings_of(moved: bool, held: bool) -> tuple[str, ...]:
+    """The endings of the columns of a measure, in published order.
+
+    A number that was moved after it was estimated has the estimate behind these. In plans with rules for figures (and
+    the measure is ``held``) no margin and no standard error is said to be of the number itself.
+    """
+    if moved and held:
+        return ("", "_lower", "_upper", "_status", UNADJUSTED, UNADJUSTED_ERROR)
+    return ("", "_se", "_margin", "_lower", "_upper", "_status", *((UNADJUSTED,) if moved else ()))
 
 
 def table_header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of the files of a table, which is as ``measured.filed`` gives it."""
-    measures = [(each.name, each.unadjusted is not None) for each in table.measures]
+    measures = [(each.name, endings_of(each.unadjusted is not None, each.held)) for each in table.measures]
     return _header([each.name for each in table.key_columns], measures, rehearsal)
 
 
-def _header(keys: Sequence[str], measures: Sequence[tuple[str, bool]], rehearsal: bool) -> tuple[str, ...]:
-    found = list(keys)
-    for name, moved in measures:
-        found += [name, f"{name}_se", f"{name}_margin", f"{name}_lower", f"{name}_upper", f"{name}_status"]
-        found += [f"{name}{UNADJUSTED}"] if moved else []
+def _header(keys: Sequence[str], measures: Sequence[tuple[str, tuple[str, ...]]], rehearsal: bool) -> tuple[str, ...]:
+    found = [*keys, *(name + ending for name, endings in measures for ending in endings)]
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
 
 

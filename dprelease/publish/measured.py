@@ -128,6 +128,7 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
         tested=plan.publish.quotients == "tested",
+        figures=plan.publish.figures,
     )
 
 
@@ -262,6 +263,7 @@ def workload_tables(
             unreliable_show=plan.publish.unreliable_show,
             nearest=plan.publish.intervals == "nearest",
             whole=whole,
+            figures=plan.publish.figures,
         )
     return found
 
@@ -315,6 +317,7 @@ def _summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> Publi
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
         whole=False,
+        figures=plan.publish.figures,
     )
 
 

@@ -60,7 +60,9 @@ def stacks(tables: Sequence[PublishedTable]) -> Iterator[Stack]:
 def _form(table: PublishedTable) -> tuple[Any, ...]:
     """What tables have in common whose columns are written alike; keys are where they are declared, or all texts."""
     keys = tuple((each.name, each.type, each.keys is None) for each in table.key_columns)
-    numbers = tuple((each.name, each.places, each.integer, each.unadjusted is None) for each in table.measures)
+    numbers = tuple(
+        (each.name, each.places, each.integer, each.unadjusted is None, each.held, each.base) for each in table.measures
+    )
     return keys, numbers
 
 
@@ -80,11 +82,13 @@ def _measure(several: Sequence[PublishedMeasure]) -> PublishedMeasure:
     names = ("value", "standard_error", "margin", "lower", "upper")
     numbers: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in several]) for name in names}
     before = [each.unadjusted for each in several if each.unadjusted is not None]
+    low = [each.low for each in several if each.low is not None]
     return replace(
         several[0],
         **numbers,
         status=end_to_end([each.status for each in several]),
         unadjusted=np.concatenate(before) if before else None,
+        low=np.concatenate(low) if low else None,
     )
 
 

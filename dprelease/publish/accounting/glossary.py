@@ -16,12 +16,12 @@ from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
-from dprelease.publish.base import NOTICE, UNADJUSTED, AccountFacts, Content, moves
+from dprelease.publish.base import NOTICE, UNADJUSTED, UNADJUSTED_ERROR, AccountFacts, Content, moves
+from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
 
 __all__ = [
-    "MOVED",
     "NOT_COVERED",
     "SIGNATURE",
     "compared",
@@ -54,10 +54,6 @@ _ADDED_UP = (
 _DECLARED = (
     "that {row} is one {unit} is the declaration of who wrote the specification, and was not checked: a {unit} with "
     "several rows loses what a group of as many loses"
-)
-MOVED = (
-    "this number was moved after it was estimated. Margin, lower and upper end are about the estimate before, which "
-    "stands beside it as unadjusted, and the number itself can lie outside of them."
 )
 _MOST_NAMED = 6
 Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
@@ -164,6 +160,9 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
         if plan.publish.layout > 1 and moves(plan, query):
             told |= {f"{name}{UNADJUSTED}": f"estimate of {name} before it was adjusted" for name in query.measures}
+            if plan.publish.figures is not None:
+                error = "standard error of the estimate of {0} before it was adjusted"
+                told |= {f"{name}{UNADJUSTED_ERROR}": error.format(name) for name in query.measures}
         found[query.name] = {**rank, **keys, **told}
     return found
 
@@ -237,10 +236,7 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     found += reconciled(plan)
     found += _methods(PLANNED, kinds)
     found += after_choices(plan)
-    above = plan.publish.unreliable_above
-    if above is not None:
-        done = "withheld" if plan.publish.unreliable_show == "blank" else "marked unreliable"
-        found.append(f"A number whose margin is more than {percent(above)} % of its size is {done}.")
+    found += judged_words(plan.publish)
     found.append("Numbers on the page are rounded for reading; the files hold them in full.")
     return tuple(found)
 

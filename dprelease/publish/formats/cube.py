@@ -13,10 +13,11 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.measures import Measure
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import UNADJUSTED, key_as_text
+from dprelease.publish.base import UNADJUSTED, UNADJUSTED_ERROR, endings_of, key_as_text
 
 __all__ = [
     "PARTS",
+    "UNROUNDED",
     "Cube",
     "Dimension",
     "as_cube",
@@ -33,8 +34,10 @@ ROW = "row"
 # The numbers of a measure, by the ending of their column in a CSV file.
 PARTS = {
     "": "value", "_se": "standard_error", "_margin": "margin", "_lower": "lower", "_upper": "upper",
-    UNADJUSTED: "unadjusted",
+    UNADJUSTED: "unadjusted", UNADJUSTED_ERROR: "standard_error",
 }  # fmt: skip
+# Of these every digit is published, whatever the grid of the number itself is.
+UNROUNDED = ("_se", UNADJUSTED, UNADJUSTED_ERROR)
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def keys_repeat(table: PublishedTable) -> bool:
 
 def parts_of(measure: PublishedMeasure) -> list[str]:
     """The endings of the numbers that a measure has, in published order."""
-    return [ending for ending, name in PARTS.items() if getattr(measure, name) is not None]
+    return [each for each in endings_of(measure.unadjusted is not None, measure.held) if each in PARTS]
 
 
 def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | None]:
@@ -116,7 +119,7 @@ def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | Non
         ending: Which of its numbers: a key of ``PARTS``.
     """
     numbers: list[float] = getattr(measure, PARTS[ending]).tolist()
-    if ending in ("_se", UNADJUSTED) or measure.places is None:
+    if ending in UNROUNDED or measure.places is None:
         return [number if math.isfinite(number) else None for number in numbers]
     places = None if measure.integer else measure.places
     return [round(number, places) if math.isfinite(number) else None for number in numbers]

@@ -5,7 +5,11 @@ reliability, O missing, Q missing because it was suppressed), CONF_STATUS of CL_
 publication). A number that is withheld is withheld after the noise, because it tells little; that is no statement on
 confidentiality, but N is the code that keeps others from filling it in.
 
-A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; error and interval are about it.
+The code list has one code for low reliability: U stands for ``caution`` and ``unreliable`` alike, and the ends of the
+interval tell them apart.
+
+A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; the error is about that one, and so
+is the interval, which in plans with rules for figures holds the number as well. Beside such a number no margin stands.
 
 Codes are text and stay as declared: ``06`` is ``06`` in the file. A reader that guesses types loses that.
 """
@@ -102,7 +106,9 @@ def _observed(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> list[Te
         _finite(measure.value, places),
         word_texts(_statuses(measure, gone)),
         _finite(measure.standard_error, None),
-        *(_finite(numbers, places) for numbers in (measure.margin, measure.lower, measure.upper)),
+        # About a number that was moved no margin can be promised.
+        constant_texts("") if measure.held and measure.unadjusted is not None else _finite(measure.margin, places),
+        *(_finite(numbers, places) for numbers in (measure.lower, measure.upper)),
     ]
 
 
@@ -120,8 +126,9 @@ def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:
 
 def _statuses(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> Coded[str]:
     """OBS_STATUS and CONF_STATUS."""
-    missing, weak = np.isnan(measure.value), coded(measure.status).where("unreliable")
-    codes = np.where(missing, np.where(gone | weak, 2, 3), weak)
+    status = coded(measure.status)
+    missing, weak = np.isnan(measure.value), status.where("unreliable")
+    codes = np.where(missing, np.where(gone | weak, 2, 3), weak | status.where("caution"))
     return Coded(("A,F", "U,F", "Q,N", "O,F"), codes.astype(np.uint8))
 
 

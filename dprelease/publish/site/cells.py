@@ -6,8 +6,10 @@ Keys and labels go through ``html_text.inert``; everything else is made here, of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,7 @@ from dprelease.publish.base import key_as_text
 from dprelease.publish.html_text import inert
 from dprelease.publish.numbers import with_margin
 
-__all__ = ["key_cell", "rows"]
+__all__ = ["Signs", "key_cell", "rows"]
 
 Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
@@ -35,12 +37,44 @@ _HEAD = '<th scope="row"'
 _FLAG = ' <span class="flag">unreliable</span>'
 
 
-def rows(table: PublishedTable, first: int, last: int) -> Markup:
+@dataclass(frozen=True, eq=False)
+class Signs:
+    """What stands beside numbers that are not plain, or in their place.
+
+    Attributes:
+        of: The sign of each state.
+        gone: Shape ``(cells,)``: which rows were suppressed.
+    """
+
+    of: Mapping[str, str]
+    gone: npt.NDArray[np.bool_]
+
+    def occurring(self, table: PublishedTable, first: int, last: int) -> set[str]:
+        """The states that numbers of these rows are in."""
+        found: set[str] = set()
+        gone = self.gone[first:last]
+        for measure in table.measures:
+            status, low = coded(measure.status), measure.low
+            codes = status.part(first, last)
+            there = {status.keys[code] for code in np.unique(codes).tolist()}
+            found |= there & {"caution", "unreliable"}
+            if "blank" in there:
+                blank = codes == status.keys.index("blank")
+                found |= {"withheld"} if (blank & gone).any() else set()
+                found |= {"no_estimate"} if (blank & ~gone).any() else set()
+            found |= {"low"} if low is not None and low[first:last].any() else set()
+        return found
+
+
+def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = None) -> Markup:
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), one line each: header cells, then numbers.
 
     A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut or is longer on one side, and
     a word where it is unreliable; numbers are rounded as ``numbers.with_margin`` says. One that was moved after it was
     estimated never has a ±, but a cell beside it with the estimate and, in brackets, the interval, which is about that.
+
+    With ``signs`` a number outside of what is possible is shown as the nearest possible one, with the other end of its
+    interval: ``0 (at most 37)``. The interval of a number that was moved then holds it, and stands beside it.
     """
     parts: list[Sequence[str]] = [
         _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
@@ -50,7 +84,10 @@ def rows(table: PublishedTable, first: int, last: int) -> Markup:
     if not parts:
         parts.append([f"{_HEAD}>everything</th>"] * (last - first))
     for measure in table.measures:
-        if measure.unadjusted is None:
+        if signs is not None and measure.held:
+            held = _held_numbers(measure, signs, first, last)
+            parts += [list(held)] if measure.unadjusted is None else list(zip(*held, strict=True)) or [[], []]
+        elif measure.unadjusted is None:
             parts.append(list(_numbers(measure, first, last)))
         else:
             parts += list(zip(*_adjusted(measure, measure.unadjusted, first, last), strict=True)) or [[], []]
@@ -116,6 +153,55 @@ def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) 
         yield cell, f'<td class="num"><span class="before">{told}{ends}</span></td>'
 
 
+def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int) -> Iterator[Any]:
+    """A cell for each number; of one that was moved two, the second with the estimate before."""
+    part = slice(first, last)
+    names = ("value", "margin", "lower", "upper", "estimate")
+    floats = [getattr(measure, name)[part] for name in names]
+    shorter = leans(*floats[:4]) if measure.tested or measure.base is not None else was_cut(*floats[:4])
+    low = np.zeros(len(shorter), dtype=bool) if measure.low is None else measure.low[part]
+    columns = [*(each.tolist() for each in floats), shorter.tolist(), low.tolist(), signs.gone[part].tolist()]
+    marks = {state: f' <span class="flag">{inert(sign)}</span>' for state, sign in signs.of.items()}
+    moved = measure.unadjusted is not None
+    for value, margin, lower, upper, before, cut, zero, gone, status in zip(
+        *columns, measure.status[part], strict=True
+    ):
+        if math.isnan(value):
+            state = "unreliable" if status == "unreliable" else "withheld" if gone else "no_estimate"
+            cell = f'<td class="num">{marks[state][1:]}</td>'
+            yield (cell, cell) if moved else cell
+            continue
+        flags = marks.get(status, "") + (marks["low"] if zero else "")
+        if moved:
+            told = with_margin(before, margin, None if margin > 0 else measure.places)[0]
+            ends = _between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
+            if ends and value == lower == 0 < upper:
+                ends = f"at most {_end(upper, margin, measure.places, ROUND_CEILING)}"
+            ends = f" ({ends})" if ends else ""
+            number = with_margin(value, margin, measure.places)[0]
+            cell = f'<td class="num"><b>{number}</b>{ends}{flags}</td>'
+            yield cell, f'<td class="num"><span class="before">{told}</span></td>'
+        else:
+            yield f'<td class="num">{_held(value, margin, lower, upper, measure.places, cut=cut)}{flags}</td>'
+
+
+def _held(value: float, margin: float, lower: float, upper: float, places: int | None, *, cut: bool) -> str:
+    """A number with what is known of it, and never outside of that.
+
+    >>> print(_held(-38.0, 37.0, 0.0, 37.0, 0, cut=True), _held(1.02, 0.11, 0.89, 1.0, None, cut=True))
+    <b>0</b> (at most 37) <b>1</b> (at least 0.89)
+    """
+    if lower < upper and not lower < value < upper:
+        least = value <= lower
+        number = with_margin(lower if least else upper, margin, places)[0]
+        near = decimal(_CONTEXT.normalize(Decimal(number.replace(",", "").replace("−", "-"))))
+        beyond = (upper, ROUND_CEILING) if least else (lower, ROUND_FLOOR)
+        return f"<b>{near}</b> (at {'most' if least else 'least'} {_end(beyond[0], margin, places, beyond[1])})"
+    number, beside = with_margin(value, margin, places)
+    text = f"<b>{number}</b> ± {beside}" if beside else f"<b>{number}</b>"
+    return f'{text} <span class="cut">({_between(lower, upper, margin, places)})</span>' if cut else text
+
+
 def _rounded(value: float, place: int) -> str:
     """What ``numbers.with_margin`` makes of a value below 2^53 with its last digit at this place; several times faster.
 
@@ -141,10 +227,13 @@ def _between(lower: float, upper: float, margin: float, places: int | None) -> s
     >>> _between(0.0, 11.7, 8.3, None), _between(0.0, 1234.0, 1000.0, 0)
     ('0 to 11.7', '0 to 1,240')
     """
+    return f"{_end(lower, margin, places, ROUND_FLOOR)} to {_end(upper, margin, places, ROUND_CEILING)}"
+
+
+def _end(number: float, margin: float, places: int | None, to: str) -> str:
+    """An end of an interval at the place of the margin's third digit, without zeros at the end."""
     unit = Decimal(1).scaleb(_place(margin, -places if places is not None else -12))
-    ends = ((lower, ROUND_FLOOR), (upper, ROUND_CEILING))
-    found = [decimal(_CONTEXT.normalize(Decimal(repr(e)).quantize(unit, to, context=_CONTEXT))) for e, to in ends]
-    return f"{found[0]} to {found[1]}"
+    return decimal(_CONTEXT.normalize(Decimal(repr(number)).quantize(unit, to, context=_CONTEXT)))
 
 
 def _place(margin: float, finest: int) -> int:

@@ -10,7 +10,7 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_exact_counts", "check_postprocess", "check_table_names"]
+__all__ = ["check_exact_counts", "check_postprocess", "check_rounding", "check_table_names"]
 
 _ORDER = ("consistent", "nonnegative", "integer")
 # Of the name of a table: with the longest ending 100 letters, the most that a file of a bundle can have.
@@ -111,6 +111,19 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
     elif measure.counted != "rows" or measure.where is not None:
         says = f"is no count of rows: {shown(invariant.measure)!r}"
         findings.add("DPR-S663", here, says, "name a measure `{count: rows}`; a `where` belongs to the query", about)
+
+
+def check_rounding(spec: ReleaseSpec, findings: Findings) -> None:
+    """Bases are of measures of their query."""
+    for name, query in spec.queries.items():
+        for label in query.round or ():
+            if label in query.measures:
+                continue
+            at: Path = ("queries", name, "round", label) if label else ("queries", name, "round")
+            says = f"means no measure of the query: {shown(label)!r}" if label else "has no count to round"
+            fitting = next(iter(query.measures), "n")
+            hint = did_you_mean(label, query.measures, f"name each measure: `round: {{{fitting}: 10}}`")
+            findings.add("DPR-S682", at, says, hint, ("queries", name, "measures"))
 
 
 def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:
