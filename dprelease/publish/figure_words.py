@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from dprelease.estimate import PublishedTable
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.estimate import PublishedTable, coded
 from dprelease.estimate.figures import STATES
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, Publish, ReleasePlan
+from dprelease.plan.explain.figures import coarser_query
 from dprelease.publish.numbers import percent
 
 __all__ = [
@@ -15,12 +20,14 @@ __all__ = [
     "MOVED_HELD",
     "PAGE_MOVED",
     "PAGE_MOVED_HELD",
-    "coarser",
+    "Signs",
     "judged_words",
-    "legend",
     "mostly_unreliable",
     "moved_words",
     "rounded_words",
+    "signs_of",
+    "state_words",
+    "suppressed",
     "warning_above",
 ]
 
@@ -42,9 +49,46 @@ PAGE_MOVED_HELD = (
     "number itself; the estimate before stands beside it, and is the one for sums of your own."
 )
 _ROUNDED = (
-    "rounded to multiples of {} after the noise, for reading: the nearest multiple, of two the even one, and the ends "
-    "of intervals outward. Rounded numbers may not add up. It protects nothing: the noisy measurements are public."
+    "Rounded after the noise, for reading: {}. The nearest multiple was taken, of two the even one, and the ends of "
+    "intervals were moved outward. Rounded numbers may not add up. It protects nothing: the noisy measurements are "
+    "public."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Signs:
+    """What stands beside numbers that are not plain, or in their place.
+
+    Attributes:
+        of: The sign of each state.
+        words: What each state says.
+        gone: Shape ``(cells,)``: which rows were suppressed.
+    """
+
+    of: Mapping[str, str]
+    words: Mapping[str, str]
+    gone: npt.NDArray[np.bool_]
+
+    def legend(self, table: PublishedTable, first: int, last: int) -> tuple[tuple[str, str], ...]:
+        """Each sign that occurs in these rows, with what it says."""
+        there = self.occurring(table, first, last)
+        return tuple((self.of[state], words) for state, words in self.words.items() if state in there)
+
+    def occurring(self, table: PublishedTable, first: int, last: int) -> set[str]:
+        """The states that numbers of these rows are in."""
+        found: set[str] = set()
+        gone = self.gone[first:last]
+        for measure in table.measures:
+            status, low = coded(measure.status), measure.low
+            codes = status.part(first, last)
+            there = {status.keys[code] for code in np.unique(codes).tolist()}
+            found |= there & {"caution", "unreliable"}
+            if "blank" in there:
+                blank = codes == status.keys.index("blank")
+                found |= {"withheld"} if (blank & gone).any() else set()
+                found |= {"no_estimate"} if (blank & ~gone).any() else set()
+            found |= {"low"} if low is not None and low[first:last].any() else set()
+        return found
 
 
 def moved_words(table: PublishedTable) -> list[str]:
@@ -54,10 +98,9 @@ def moved_words(table: PublishedTable) -> list[str]:
 
 
 def rounded_words(table: PublishedTable) -> list[str]:
-    """Which numbers of a table were rounded, and to what."""
-    return [
-        f"{each.name}: {_ROUNDED.format(exact_text(each.base))}" for each in table.measures if each.base is not None
-    ]
+    """Which numbers of a table were rounded, and to what; nothing where none was."""
+    told = [f"{each.name} to multiples of {exact_text(each.base)}" for each in table.measures if each.base is not None]
+    return [_ROUNDED.format(", ".join(told))] if told else []
 
 
 def judged_words(publish: Publish) -> list[str]:
@@ -82,25 +125,43 @@ def judged_words(publish: Publish) -> list[str]:
             "of the share, or of what the share leaves where that is smaller."
         )
     if figures.bases:
-        found.append(f"Some numbers were {_ROUNDED.format('a base')}")
+        found.append(_ROUNDED.format("some numbers, each to multiples of a base that its table names"))
     return found
 
 
-def legend(publish: Publish, occurring: Iterable[str]) -> list[tuple[str, str]]:
-    """Each sign that occurs, with what it says, in the order of ``STATES``; nothing in plans without signs."""
-    figures, there = publish.figures, set(occurring)
+def state_words(publish: Publish) -> dict[str, str]:
+    """What each state says, by the limits of a release; nothing in plans from before there were signs."""
+    figures = publish.figures
     if figures is None:
-        return []
+        return {}
     limits = {
         "caution": "" if figures.caution_above is None else percent(figures.caution_above),
         "unreliable": "" if publish.unreliable_above is None else percent(publish.unreliable_above),
     }
     words = {state: text.format(**limits) for state, text in STATES.items()}
     if figures.shares is not None:
-        words["unreliable"] += "; a share goes by the width of its interval"
+        words["unreliable"] += " (a share: where its interval is wide in itself)"
     if publish.unreliable_show == "blank":
         words["unreliable"] += "; in the place of a number it is withheld for this"
-    return [(figures.symbols[state], words[state]) for state in STATES if state in there]
+    return words
+
+
+def suppressed(plan: ReleasePlan, table: PublishedTable) -> npt.NDArray[np.bool_]:
+    """Which rows of a table were withheld because a noisy number of theirs was below the query's limit.
+
+    The measure that decides is blank in exactly those: ``estimate`` withholds a row where it is below or unknown.
+    """
+    query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
+    if query is None or query.suppress_below is None:
+        return np.zeros(table.cells, dtype=bool)
+    decides = next(each for each in table.measures if each.name == query.suppress_below[0])
+    return coded(decides.status).where("blank")
+
+
+def signs_of(plan: ReleasePlan, table: PublishedTable) -> Signs | None:
+    """The signs of a table; None in plans from before there were signs."""
+    figures = plan.publish.figures
+    return None if figures is None else Signs(figures.symbols, state_words(plan.publish), suppressed(plan, table))
 
 
 def mostly_unreliable(table: PublishedTable) -> bool:
@@ -110,27 +171,10 @@ def mostly_unreliable(table: PublishedTable) -> bool:
     return 2 * weak > sum(len(each.status) - each.status.count("blank") for each in judged) > 0
 
 
-def coarser(plan: ReleasePlan, query: PlannedQuery) -> PlannedQuery | None:
-    """The table of the release with one of the same measures by the most of its keys but not all; None: there is none.
-
-    Args:
-        plan: The release.
-        query: Whose numbers are unreliable.
-    """
-
-    def fits(other: PlannedQuery) -> bool:
-        same = (other.table, other.where, other.ranges) == (query.table, query.where, query.ranges)
-        shared = any(each in query.measures.values() for each in other.measures.values())
-        return same and shared and set(other.by) < set(query.by)
-
-    found: Sequence[PlannedQuery] = [each for each in plan.queries if fits(each)]
-    return max(found, key=lambda each: len(each.by), default=None)
-
-
 def warning_above(plan: ReleasePlan, table: PublishedTable, query: PlannedQuery | None) -> str:
     """What is said above a table most of whose numbers are unreliable, and where there are better ones."""
     if not mostly_unreliable(table):
         return ""
-    found = "More than half of the numbers of this table are unreliable: the noise is as large as what they count."
-    other = None if query is None else coarser(plan, query)
+    found = "More than half of the numbers of this table are unreliable: the noise is large beside them."
+    other = None if query is None else coarser_query(plan, query)
     return found if other is None else f"{found} “{other.title or other.name}” has the same by fewer keys."

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.measures import Measure
-from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import UNADJUSTED, UNADJUSTED_ERROR, endings_of, key_as_text
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "numbered",
     "numbers_of",
     "parts_of",
-    "suppressed",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -123,18 +121,6 @@ def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | Non
         return [number if math.isfinite(number) else None for number in numbers]
     places = None if measure.integer else measure.places
     return [round(number, places) if math.isfinite(number) else None for number in numbers]
-
-
-def suppressed(plan: ReleasePlan, table: PublishedTable) -> npt.NDArray[np.bool_]:
-    """Which rows of a table were withheld because a noisy number of theirs was below the query's limit.
-
-    The measure that decides is blank in exactly those: ``estimate`` withholds a row where it is below or unknown.
-    """
-    query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
-    if query is None or query.suppress_below is None:
-        return np.zeros(table.cells, dtype=bool)
-    decides = next(each for each in table.measures if each.name == query.suppress_below[0])
-    return coded(decides.status).where("blank")
 
 
 def numbered(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:

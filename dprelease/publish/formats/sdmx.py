@@ -29,7 +29,8 @@ from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
-from dprelease.publish.formats.cube import as_cube, numbered, suppressed
+from dprelease.publish.figure_words import suppressed
+from dprelease.publish.formats.cube import as_cube, numbered
 from dprelease.publish.packed import Files, pack
 
 __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]

@@ -8,20 +8,17 @@ import numpy as np
 
 from dprelease.estimate import Figures, PublishedMeasure, PublishedTable
 from dprelease.publish.base import Content
-from dprelease.publish.figure_words import legend, mostly_unreliable
-from dprelease.publish.formats.cube import suppressed
-from dprelease.publish.site.cells import Signs
+from dprelease.publish.figure_words import mostly_unreliable, signs_of
 
 __all__ = ["legend_lines", "missing_signs", "signed_statuses"]
 
 
 def legend_lines(content: Content, table: PublishedTable) -> list[str]:
     """The signs that occur in a table, and whether most of it is unreliable; nothing in plans without signs."""
-    publish = content.plan.publish
-    if publish.figures is None:
+    signs = signs_of(content.plan, table)
+    if signs is None:
         return []
-    states = Signs(publish.figures.symbols, suppressed(content.plan, table)).occurring(table, 0, table.cells)
-    told = "; ".join(f"{sign} {words}" for sign, words in legend(publish, states))
+    told = "; ".join(f"{sign} {words}" for sign, words in signs.legend(table, 0, table.cells))
     warned = ["More than half of the numbers of this table are unreliable."] if mostly_unreliable(table) else []
     return [*warned, f"Signs here: {told}." if told else "No sign occurs here."]
 

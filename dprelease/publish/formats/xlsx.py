@@ -16,15 +16,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Figures, PublishedMeasure, PublishedTable
-from dprelease.estimate.figures import STATES
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import dictionary, not_protected, post_processing, what_is_hidden
 from dprelease.publish.accounting.guide import how_read
 from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_as_text
-from dprelease.publish.figure_words import MOVED, MOVED_HELD, judged_words, legend, moved_words, rounded_words
-from dprelease.publish.formats.cube import numbers_of, parts_of, suppressed
+from dprelease.publish.figure_words import (
+    MOVED,
+    MOVED_HELD,
+    judged_words,
+    moved_words,
+    rounded_words,
+    state_words,
+    suppressed,
+)
+from dprelease.publish.formats.cube import numbers_of, parts_of
 from dprelease.publish.formats.signed_cells import legend_lines, missing_signs, signed_statuses
 from dprelease.publish.formats.workbook import Cell, Field, Sheet, headers, markup_names, sheet_names
 from dprelease.publish.html_text import utc
@@ -315,8 +322,9 @@ def notes(content: Content) -> list[tuple[str, str]]:
 
 
 def _shorthand(content: Content) -> Iterator[tuple[str, str]]:
-    if content.plan.publish.figures is not None:
-        yield from legend(content.plan.publish, STATES)
+    figures = content.plan.publish.figures
+    if figures is not None:
+        yield from ((figures.symbols[state], words) for state, words in state_words(content.plan.publish).items())
         yield from (("signs", words) for words in judged_words(content.plan.publish))
         return
     above = content.plan.publish.unreliable_above

@@ -6,8 +6,7 @@ Keys and labels go through ``html_text.inert``; everything else is made here, of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
@@ -21,10 +20,11 @@ from dprelease.estimate.intervals import leans, was_cut
 from dprelease.estimate.keys import coded
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
+from dprelease.publish.figure_words import Signs
 from dprelease.publish.html_text import inert
 from dprelease.publish.numbers import with_margin
 
-__all__ = ["Signs", "key_cell", "rows"]
+__all__ = ["key_cell", "rows"]
 
 Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
@@ -35,35 +35,6 @@ _WITHHELD = '<td class="num"><span class="flag">withheld: unreliable</span></td>
 _NOTHING = '<td class="num">none</td>'
 _HEAD = '<th scope="row"'
 _FLAG = ' <span class="flag">unreliable</span>'
-
-
-@dataclass(frozen=True, eq=False)
-class Signs:
-    """What stands beside numbers that are not plain, or in their place.
-
-    Attributes:
-        of: The sign of each state.
-        gone: Shape ``(cells,)``: which rows were suppressed.
-    """
-
-    of: Mapping[str, str]
-    gone: npt.NDArray[np.bool_]
-
-    def occurring(self, table: PublishedTable, first: int, last: int) -> set[str]:
-        """The states that numbers of these rows are in."""
-        found: set[str] = set()
-        gone = self.gone[first:last]
-        for measure in table.measures:
-            status, low = coded(measure.status), measure.low
-            codes = status.part(first, last)
-            there = {status.keys[code] for code in np.unique(codes).tolist()}
-            found |= there & {"caution", "unreliable"}
-            if "blank" in there:
-                blank = codes == status.keys.index("blank")
-                found |= {"withheld"} if (blank & gone).any() else set()
-                found |= {"no_estimate"} if (blank & ~gone).any() else set()
-            found |= {"low"} if low is not None and low[first:last].any() else set()
-        return found
 
 
 def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = None) -> Markup:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
-from dprelease.plan.document import PlannedQuery, Publish, ReleasePlan
+from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
@@ -27,16 +27,16 @@ from dprelease.publish.base import AccountFacts, Content
 from dprelease.publish.figure_words import (
     PAGE_MOVED,
     PAGE_MOVED_HELD,
+    Signs,
     judged_words,
-    legend,
     rounded_words,
+    signs_of,
     warning_above,
 )
-from dprelease.publish.formats.cube import suppressed
 from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import at_most, odds_factor, percent, with_margin
 from dprelease.publish.packed import size_in
-from dprelease.publish.site.cells import Signs, rows
+from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.paging import Page, Paged, paged
@@ -93,7 +93,6 @@ class Section:
         signs: What stands beside numbers that are not plain; None: words, as in plans from before there were signs.
         caution: How many numbers are marked to be used with care.
         warning: What is said above a table most of whose numbers are unreliable; empty: nothing.
-        publish: How the release shows its tables.
         legend: The signs that occur in the rows that are shown, with their words.
         first: The first row that is shown, from 0.
         shown: How many rows are.
@@ -116,7 +115,6 @@ class Section:
     signs: Signs | None = None
     caution: int = 0
     warning: str = ""
-    publish: Publish | None = None
     legend: tuple[tuple[str, str], ...] = ()
     first: int = 0
     shown: int = 0
@@ -129,10 +127,8 @@ class Section:
 
     def of_rows(self, first: int, last: int) -> Section:
         """The same with these of its rows, from 0 and ``last`` not among them."""
+        told = () if self.signs is None else self.signs.legend(self.table, first, last)
         made = rows(self.table, first, last, self.signs)
-        told: tuple[tuple[str, str], ...] = ()
-        if self.signs is not None and self.publish is not None:
-            told = tuple(legend(self.publish, self.signs.occurring(self.table, first, last)))
         return replace(self, first=first, shown=last - first, rows=made, legend=told)
 
 
@@ -322,10 +318,9 @@ def _section(
         downloads=downloads(table.name, files),
         pages=pages,
         crosstabs=crosstabs,
-        signs=None if figures is None else Signs(figures.symbols, suppressed(content.plan, table)),
+        signs=signs_of(content.plan, table),
         caution=sum(each.status.count("caution") for each in table.measures),
         warning=warning_above(content.plan, table, query),
-        publish=content.plan.publish,
     )
 
 
