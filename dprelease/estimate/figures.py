@@ -3,7 +3,7 @@
 Everything here is arithmetic on published numbers, so that it costs nothing and hides nothing: the measurements are
 public. Plans from before there was such a thing have none, and their bundles are made again as they were.
 
->>> figures = Figures(caution_above=Fraction(1, 3), symbols=SYMBOLS)
+>>> figures = FigureRules(caution_above=Fraction(1, 3), symbols=SYMBOLS)
 >>> value = np.array([388.0, 100.0, 100.0, -38.0])
 >>> lower, upper = np.array([0.0, 60, 90, 0]), np.array([776.0, 140, 110, 37])
 >>> caution, unreliable = figures.judged(value, lower, upper, (Fraction(0), None), Fraction(2, 3))
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dprelease.canonical import Value
 from dprelease.measures import Possible
 
-__all__ = ["STATES", "SYMBOLS", "Figures", "ShareLimits", "ShowRules", "usual_base"]
+__all__ = ["STATES", "SYMBOLS", "FigureRules", "ShareLimits", "ShowRules", "usual_base"]
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -65,7 +65,7 @@ class ShareLimits(Value):
     relative: Fraction = Fraction(13, 10)
 
 
-class Figures(Value):
+class FigureRules(Value):
     """The rules by which a release shows its numbers.
 
     With it a number that was moved after it was estimated has an interval that holds it too and no margin, pages show
@@ -130,7 +130,7 @@ class ShowRules:
     above: Fraction | None
     show: Literal["flag", "blank"]
     nearest: bool
-    figures: Figures | None
+    figures: FigureRules | None
 
     def judged(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate.figures import Figures, ShowRules
+from dprelease.estimate.figures import FigureRules, ShowRules
 from dprelease.estimate.intervals import interval, outward_ends, was_cut
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
@@ -63,7 +63,7 @@ class PublishedMeasure:
             this one, and so is the interval unless ``held``. None: nothing was moved.
         tested: Whether the interval is a set of its own about the value, and not value -/+ margin: the margin is then
             the distance of the farther end.
-        held: Whether it is shown by the rules of ``figures.Figures``: the interval of a number that was moved holds it
+        held: Whether it is shown by the rules of ``FigureRules``: the interval of a number that was moved holds it
             too, no margin is published beside it, and pages show no number outside of its interval.
         base: Value, margin and ends were rounded to multiples of this after the noise; None: they were not.
         low: Where a number was rounded to 0 and its interval before did not hold 0; None: nothing was rounded.
@@ -158,7 +158,7 @@ def estimate(
     nearest: bool = False,
     tested: bool = False,
     possible: Mapping[str, Possible] = MappingProxyType({}),
-    figures: Figures | None = None,
+    figures: FigureRules | None = None,
 ) -> PublishedTable:
     """The published table of a query.
 
@@ -228,7 +228,7 @@ def table_of_counts(
     unreliable_show: Literal["flag", "blank"],
     nearest: bool = False,
     whole: bool,
-    figures: Figures | None = None,
+    figures: FigureRules | None = None,
 ) -> PublishedTable:
     """The published table of one number per row, a count whose standard error is known already.
 

@@ -15,16 +15,16 @@ import pytest
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, estimate
-from dprelease.estimate.figures import SYMBOLS, Figures, ShareLimits
+from dprelease.estimate.figures import SYMBOLS, FigureRules, ShareLimits
 from dprelease.measures import Noisy
 from dprelease.measures.count import Count
 from dprelease.noise import MECHANISMS
 from dprelease.publish.rounded import error_when_rounded
-from tests.unit.test_figures import rounded
+from tests.unit.test_rounded import rounded
 
 Floats = npt.NDArray[np.float64]
 COUNTS = (0, 1, 3, 10, 37, 100)
-FIGURES = Figures(caution_above=Fraction(1, 3), shares=ShareLimits(), symbols=SYMBOLS)
+FIGURES = FigureRules(caution_above=Fraction(1, 3), shares=ShareLimits(), symbols=SYMBOLS)
 pytestmark = pytest.mark.slow
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dprelease.estimate import Figures
+from dprelease.estimate import FigureRules
 from dprelease.estimate.figures import SYMBOLS, ShareLimits, usual_base
 from dprelease.plan.document import Output, PlannedQuery
 from dprelease.spec.fields.document import ReleaseSpec
@@ -20,7 +20,7 @@ def unreliable_above(spec: ReleaseSpec) -> Fraction | None:
     return asked.relative_error_above if asked is not None else UNRELIABLE_ABOVE
 
 
-def planned_figures(spec: ReleaseSpec, queries: Sequence[PlannedQuery], outputs: Sequence[Output]) -> Figures:
+def planned_figures(spec: ReleaseSpec, queries: Sequence[PlannedQuery], outputs: Sequence[Output]) -> FigureRules:
     """The rules of a plan.
 
     Shares are judged by the width of their interval where the author sets no limit of their own.
@@ -40,7 +40,7 @@ def planned_figures(spec: ReleaseSpec, queries: Sequence[PlannedQuery], outputs:
         found = dict(_bases(spec, query, errors))
         if found:
             bases[query.name] = found
-    return Figures(
+    return FigureRules(
         caution_above=None if above is None else caution,
         shares=ShareLimits() if above == UNRELIABLE_ABOVE else None,
         symbols={**SYMBOLS, **written},

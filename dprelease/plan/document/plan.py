@@ -11,7 +11,7 @@ from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
 from dprelease.errors import UnsupportedEvent
-from dprelease.estimate import Figures
+from dprelease.estimate import FigureRules
 from dprelease.formats import USUAL, FormatName
 from dprelease.measures import AnyMeasure
 from dprelease.plan.document.account import Account
@@ -167,7 +167,7 @@ class Publish(GrownValue):
     quotients: Literal["tested"] | None = None
     layout: Literal[1, 2, 3] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
-    figures: Figures | None = None
+    figures: FigureRules | None = None
 
 
 class Derived(Value):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprelease.estimate import Figures, PublishedMeasure, PublishedTable
+from dprelease.estimate import FigureRules, PublishedMeasure, PublishedTable
 from dprelease.publish.base import Content
 from dprelease.publish.figure_words import mostly_unreliable, signs_of
 
@@ -23,7 +23,7 @@ def legend_lines(content: Content, table: PublishedTable) -> list[str]:
     return [*warned, f"Signs here: {told}." if told else "No sign occurs here."]
 
 
-def missing_signs(measure: PublishedMeasure, gone: Sequence[bool], figures: Figures) -> list[str]:
+def missing_signs(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules) -> list[str]:
     """For each row what stands in the place of a number that is not there.
 
     Args:
@@ -37,7 +37,7 @@ def missing_signs(measure: PublishedMeasure, gone: Sequence[bool], figures: Figu
     ]
 
 
-def signed_statuses(measure: PublishedMeasure, gone: Sequence[bool], figures: Figures) -> list[str]:
+def signed_statuses(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules) -> list[str]:
     """The status of every number in words, with its sign; arguments as of :func:`missing_signs`."""
     signs, missing = figures.symbols, np.isnan(measure.value).tolist()
     zero = [False] * len(missing) if measure.low is None else measure.low.tolist()

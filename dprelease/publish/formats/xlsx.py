@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate import Figures, PublishedMeasure, PublishedTable
+from dprelease.estimate import FigureRules, PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery
 from dprelease.plan.explain.facts import unprotected
@@ -237,7 +237,7 @@ def _label(column: Column, key: Key) -> str:
     return column.labels.get(code) or code or "(empty)"
 
 
-def _measure(measure: PublishedMeasure, gone: Sequence[bool], figures: Figures | None) -> Columns:
+def _measure(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules | None) -> Columns:
     name, decimals, shown = measure.name, _decimals(measure), parts_of(measure)
     withheld = _withheld(measure, gone)
     if figures is None:
