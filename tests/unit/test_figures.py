@@ -23,6 +23,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.figures import figure_texts
 from dprelease.plan.verify.form import check_form
 from dprelease.publish import check_bundle, render
+from dprelease.publish.site.notes import top_codes
 from tests.planned import plan_of
 from tests.unit.publish_example import facts
 from tests.unit.unadjusted_example import bundle, moved_plan, without_figures
@@ -192,6 +193,30 @@ def test_a_plan_from_before_keeps_its_text() -> None:
     old = without_figures(visits())
     assert "figures" not in old.canonical()
     assert ReleasePlan.from_canonical(visits().canonical()) == visits()
+
+
+def test_a_key_that_holds_all_larger_values_is_said_to() -> None:
+    """Values above the range are moved to its end, and count in the band or the key that holds it."""
+    text = VISITS.replace(
+        "by_sex:\n    table: visits\n    by: [region, sex]", "by_sex:\n    table: visits\n    by: [rooms, band]"
+    )
+    columns = """      rooms: {type: integer, keys: {from: 0, to: 5}, range: [0, 5]}
+      age: {type: integer, range: [0, 99]}
+      band: {bin: age, edges: [0, 65, 100]}
+"""
+    text = text.replace("      cost: {type", columns + "      cost: {type").replace("MORE", "")
+    plan = plan_of(text)
+    assert list(top_codes(plan, plan.queries[0])) == [
+        "5 of rooms stands for 5 and more: larger values were moved there.",
+        "[65,100) of band stands for 65 and more: larger values were moved there.",
+    ]
+    assert list(top_codes(plan, plan.queries[1])) == []
+    lost = plan_of(
+        text.replace("range: [0, 99]", "range: [0, 99], outside: 'null'").replace(
+            "rooms: {", "rooms: {labels: {5: 5+}, "
+        )
+    )
+    assert list(top_codes(lost, lost.queries[0])) == []
 
 
 # Files and pages
