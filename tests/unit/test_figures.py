@@ -156,6 +156,8 @@ def test_a_plan_names_tables_that_will_be_unreliable_and_a_coarser_one() -> None
         ("[5]", "DPR-S680"),
         ("half", "DPR-S680"),
         ("1/3", "DPR-S680"),
+        ("2.5", "DPR-S680"),
+        ("{n: 0.01}", "DPR-S680"),
         ("{n: true}", "DPR-S680"),
     ],
 )
@@ -178,7 +180,8 @@ def test_the_verifier_refuses_rules_that_are_none() -> None:
     check_form(plan)
     for change in (
         {"bases": {"by_sex": {"n": Fraction(0)}}},
-        {"bases": {"by_sex": {"n": Fraction(1, 3)}}},
+        {"bases": {"by_sex": {"n": Fraction(1, 2)}}},
+        {"bases": {"by_region": {"share": Fraction(1, 3)}}},
         {"bases": {"by_sex": {"m": Fraction(5)}}},
         {"bases": {"none": {"n": Fraction(5)}}},
         {"symbols": {"unreliable": "[u]"}},

@@ -73,6 +73,8 @@ def _check_figures(plan: ReleasePlan) -> None:
     for name, bases in figures.bases.items():
         for label, base in bases.items():
             require(label in measures.get(name, {}), f"it rounds {name}.{label}, which it does not have")
+            whole = base.denominator == 1 or not measures[name][label].is_count
+            require(whole, f"it rounds {name}.{label}, a count, to what is not whole")
             decimal = base > 0 and (base * 10**9).denominator == 1
             require(decimal, f"it rounds {name}.{label} to multiples of what is no decimal")
 

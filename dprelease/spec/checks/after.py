@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dprelease.formats import FORMATS
 from dprelease.spec.checks.workloads import can_be_made
 from dprelease.spec.fields.document import InvariantSpec, QuerySpec, ReleaseSpec
@@ -114,12 +116,18 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
 
 
 def check_rounding(spec: ReleaseSpec, findings: Findings) -> None:
-    """Bases are of measures of their query."""
+    """Bases are of measures of their query, and those of counts are whole."""
+    usual = spec.publish.round
+    if isinstance(usual, Fraction) and usual.denominator != 1:
+        hint = "write a whole number, such as 10; other numbers are rounded in their query, by name"
+        findings.add("DPR-S680", ("publish", "round"), "is no whole number, and rounds counts", hint)
     for name, query in spec.queries.items():
-        for label in query.round or ():
-            if label in query.measures:
-                continue
+        for label, base in (query.round or {}).items():
             at: Path = ("queries", name, "round", label) if label else ("queries", name, "round")
+            if label in query.measures:
+                if query.measures[label].is_count and isinstance(base, Fraction) and base.denominator != 1:
+                    findings.add("DPR-S680", at, "is no whole number, and rounds a count", "write one, such as 10")
+                continue
             says = f"means no measure of the query: {shown(label)!r}" if label else "has no count to round"
             fitting = next(iter(query.measures), "n")
             hint = did_you_mean(label, query.measures, f"name each measure: `round: {{{fitting}: 10}}`")
