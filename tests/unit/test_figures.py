@@ -362,3 +362,16 @@ def test_above_a_table_that_is_mostly_unreliable_stands_a_warning_with_the_coars
 def test_derived_tables_are_made_of_numbers_before_they_are_rounded() -> None:
     assert [float(row["people"]) for row in lines("same")] == [-38, 2, 48, 1204]
     assert [row["n"] for row in lines("by_region")] == ["-40", "0", "50", "1200"]
+
+
+def test_a_bundle_from_before_has_the_columns_and_words_that_it_had() -> None:
+    old = bundle(without_figures(moved_plan()))
+    head = old["tables/areas__puma__sex__race.csv"].decode().splitlines()[0].split(",")
+    assert head[3:] == [
+        "count",
+        *(f"count{end}" for end in ("_se", "_margin", "_lower", "_upper", "_status", "_unadjusted")),
+    ]
+    pages = "".join(data.decode() for path, data in old.items() if path.startswith(("index", "pages/")))
+    assert "Signs here" not in pages
+    assert '<span class="flag">unreliable</span>' in pages
+    assert "caution" not in pages
