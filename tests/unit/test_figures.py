@@ -150,15 +150,15 @@ def test_a_plan_names_tables_that_will_be_unreliable_and_a_coarser_one() -> None
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("{x: 5}", "DPR-S682"),
-        ("0", "DPR-S680"),
-        ("-5", "DPR-S680"),
-        ("[5]", "DPR-S680"),
-        ("half", "DPR-S680"),
-        ("1/3", "DPR-S680"),
-        ("2.5", "DPR-S680"),
-        ("{n: 0.01}", "DPR-S680"),
-        ("{n: true}", "DPR-S680"),
+        ("{x: 5}", "DPR-S698"),
+        ("0", "DPR-S696"),
+        ("-5", "DPR-S696"),
+        ("[5]", "DPR-S696"),
+        ("half", "DPR-S696"),
+        ("1/3", "DPR-S696"),
+        ("2.5", "DPR-S696"),
+        ("{n: 0.01}", "DPR-S696"),
+        ("{n: true}", "DPR-S696"),
     ],
 )
 def test_wrong_bases_are_refused(wrong: str, said: str) -> None:
@@ -167,7 +167,7 @@ def test_wrong_bases_are_refused(wrong: str, said: str) -> None:
 
 
 def test_wrong_symbols_are_refused() -> None:
-    with pytest.raises(SpecError, match="DPR-S681"):
+    with pytest.raises(SpecError, match="DPR-S697"):
         visits(", symbols: {unreliable: 'far too long a sign'}")
     with pytest.raises(SpecError, match="DPR-S200"):
         visits(", symbols: {nothing: '-'}")

@@ -120,18 +120,18 @@ def check_rounding(spec: ReleaseSpec, findings: Findings) -> None:
     usual = spec.publish.round
     if isinstance(usual, Fraction) and usual.denominator != 1:
         hint = "write a whole number, such as 10; other numbers are rounded in their query, by name"
-        findings.add("DPR-S680", ("publish", "round"), "is no whole number, and rounds counts", hint)
+        findings.add("DPR-S696", ("publish", "round"), "is no whole number, and rounds counts", hint)
     for name, query in spec.queries.items():
         for label, base in (query.round or {}).items():
             at: Path = ("queries", name, "round", label) if label else ("queries", name, "round")
             if label in query.measures:
                 if query.measures[label].is_count and isinstance(base, Fraction) and base.denominator != 1:
-                    findings.add("DPR-S680", at, "is no whole number, and rounds a count", "write one, such as 10")
+                    findings.add("DPR-S696", at, "is no whole number, and rounds a count", "write one, such as 10")
                 continue
             says = f"means no measure of the query: {shown(label)!r}" if label else "has no count to round"
             fitting = next(iter(query.measures), "n")
             hint = did_you_mean(label, query.measures, f"name each measure: `round: {{{fitting}: 10}}`")
-            findings.add("DPR-S682", at, says, hint, ("queries", name, "measures"))
+            findings.add("DPR-S698", at, says, hint, ("queries", name, "measures"))
 
 
 def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:

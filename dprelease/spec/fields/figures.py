@@ -32,10 +32,10 @@ def _base(value: Any) -> Any:
     if isinstance(value, str) and value in _WORDS:
         return value
     if not isinstance(value, Numeral | Fraction | int) and not (isinstance(value, str) and value[:1].isdigit()):
-        raise refuse("DPR-S680", f"is {kind_of(value)}, not a base", _HINT)
+        raise refuse("DPR-S696", f"is {kind_of(value)}, not a base", _HINT)
     base = exact_number(value)
     if base <= 0 or (base * 10**9).denominator != 1 or base >= 10**12:
-        raise refuse("DPR-S680", "is no decimal between 1e-9 and 1e12", _HINT)
+        raise refuse("DPR-S696", "is no decimal between 1e-9 and 1e12", _HINT)
     return base
 
 
@@ -49,7 +49,7 @@ def _of_counts(value: Any, info: ValidationInfo) -> Any:
 
 def _symbol(value: str) -> str:
     if len(value) > _LONGEST or not value.isprintable():
-        raise refuse("DPR-S681", f"has more than {_LONGEST} signs, or one that cannot be printed", 'write "[u]"')
+        raise refuse("DPR-S697", f"has more than {_LONGEST} signs, or one that cannot be printed", 'write "[u]"')
     return value
 
 
