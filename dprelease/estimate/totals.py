@@ -131,6 +131,7 @@ def put_together(
             places=first.places,
             integer=first.integer,
             tested=first.tested,
+            held=first.held,
         )
         for at, first in enumerate(tables[0].measures)
     )

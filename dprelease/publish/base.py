@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Column, Key
@@ -28,9 +25,11 @@ from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
 
 __all__ = [
-    "FURTHER",
     "NOTICE",
+    "SAMPLING_ERROR",
+    "TOTAL_MARGIN",
     "UNADJUSTED",
+    "UNADJUSTED_ERROR",
     "AccountFacts",
     "AccountPoint",
     "CapChange",
@@ -42,7 +41,8 @@ __all__ = [
     "check_header",
     "check_queries",
     "column_names",
-    "further",
+    "endings",
+    "endings_of",
     "key_as_text",
     "keys_of_query",
     "measure_names",
@@ -56,8 +56,8 @@ __all__ = [
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
 REHEARSAL_COLUMN = "rehearsal"
 UNADJUSTED = "_unadjusted"  # ends the name of the column with the estimate of a number that was moved
-FURTHER = {"_sampling_se": "sampling_error", "_total_margin": "total_margin", UNADJUSTED: "unadjusted"}
-"""The numbers that a measure may have beside its six columns, by the ending of theirs, in the order of a file."""
+UNADJUSTED_ERROR = "_unadjusted_se"  # that of the column with its standard error, where nothing else has one
+SAMPLING_ERROR, TOTAL_MARGIN = "_sampling_se", "_total_margin"  # those of a number of a weighted sample
 
 _KEY_TYPES = ("text", "integer", "boolean", "date")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -261,36 +261,55 @@ def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
 
 
 def column_names(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys.
+    """The columns of a query's files: its keys, then those of each measure; of a ranking the ranks and the keys."""
+    keys = [column.name for column in keys_of_query(plan, query)]
+    return _header(keys, [(name, endings_of(plan, query, name)) for name in measure_names(plan, query)], rehearsal)
 
-    A number with a sampling error has two more, and one that was moved after it was estimated the estimate.
+
+def endings_of(plan: ReleasePlan, query: PlannedQuery, name: str) -> tuple[str, ...]:
+    """The endings of the columns that a measure of a query will have: what :func:`endings` says once it is estimated."""
+    return _endings(
+        moved=plan.publish.layout > 1 and moves(plan, query),
+        held=plan.publish.figures is not None,
+        sampled=is_sampled(query.measures[name], plan.catalog.tables[query.table]),
+    )
+
+
+def endings(measure: PublishedMeasure) -> tuple[str, ...]:
+    """The endings of the columns of a measure, in published order, which all files share.
+
+    A number of a weighted sample has its sampling error and the margin of noise and sampling behind its status, and one
+    that was moved after it was estimated the estimate. In plans with rules for figures (and the measure is ``held``) no
+    margin and no standard error is said to be of a number that was moved: that of the estimate stands beside the
+    estimate, and of the sample the sampling error alone.
     """
-    keys, table = [column.name for column in keys_of_query(plan, query)], plan.catalog.tables[query.table]
-    last = (UNADJUSTED,) if plan.publish.layout > 1 and moves(plan, query) else ()
-    measures = []
-    for name in measure_names(plan, query):
-        sampled = ("_sampling_se", "_total_margin") if is_sampled(query.measures[name], table) else ()
-        measures.append((name, (*sampled, *last)))
-    return _header(keys, measures, rehearsal)
+    moved, sampled = measure.unadjusted is not None, measure.sampling_error is not None
+    return _endings(moved=moved, held=measure.held, sampled=sampled)
+
+
+def _endings(*, moved: bool, held: bool, sampled: bool) -> tuple[str, ...]:
+    if moved and held:
+        return (
+            "",
+            "_lower",
+            "_upper",
+            "_status",
+            *((SAMPLING_ERROR,) if sampled else ()),
+            UNADJUSTED,
+            UNADJUSTED_ERROR,
+        )
+    more = ((SAMPLING_ERROR, TOTAL_MARGIN) if sampled else ()) + ((UNADJUSTED,) if moved else ())
+    return ("", "_se", "_margin", "_lower", "_upper", "_status", *more)
 
 
 def table_header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of the files of a table, which is as ``measured.filed`` gives it."""
-    measures = [(each.name, tuple(further(each))) for each in table.measures]
+    measures = [(each.name, endings(each)) for each in table.measures]
     return _header([each.name for each in table.key_columns], measures, rehearsal)
 
 
-def further(measure: PublishedMeasure) -> dict[str, npt.NDArray[np.float64]]:
-    """The numbers of a measure beside its six columns, by the ending of theirs."""
-    found = {ending: getattr(measure, name) for ending, name in FURTHER.items()}
-    return {ending: numbers for ending, numbers in found.items() if numbers is not None}
-
-
 def _header(keys: Sequence[str], measures: Sequence[tuple[str, tuple[str, ...]]], rehearsal: bool) -> tuple[str, ...]:
-    found = list(keys)
-    for name, more in measures:
-        found += [name, f"{name}_se", f"{name}_margin", f"{name}_lower", f"{name}_upper", f"{name}_status"]
-        found += [f"{name}{ending}" for ending in more]
+    found = [*keys, *(name + ending for name, named in measures for ending in named)]
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
 
 
@@ -379,7 +398,8 @@ def check_header(names: Sequence[str], table: str, number: str, *, hint: str) ->
         raise PublishError(
             f"{table} would publish two columns named {twice!r}",
             detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status, m_sampling_se and "
-            "m_total_margin beside a sampling error, and m_unadjusted where it is moved; `rehearsal` marks a rehearsal",
+            "m_total_margin beside a sampling error, and m_unadjusted and m_unadjusted_se where it is moved; "
+            "`rehearsal` marks a rehearsal",
             hint=hint,
             code="DPR-W104",
         )

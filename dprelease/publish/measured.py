@@ -147,6 +147,7 @@ def _estimated(
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
         tested=plan.publish.quotients == "tested",
+        figures=plan.publish.figures,
     )
 
 
@@ -293,6 +294,7 @@ def workload_tables(
             unreliable_show=plan.publish.unreliable_show,
             nearest=plan.publish.intervals == "nearest",
             whole=whole,
+            figures=plan.publish.figures,
         )
     return found
 
@@ -346,6 +348,7 @@ def _summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> Publi
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
         whole=False,
+        figures=plan.publish.figures,
     )
 
 

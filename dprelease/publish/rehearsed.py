@@ -190,6 +190,7 @@ def _first_rows(plan: ReleasePlan, query: PlannedQuery, some: bool) -> Published
         unreliable_show=publish.unreliable_show,
         nearest=publish.intervals == "nearest",
         whole=query.workload is not None and "integer" in plan.workload(query.workload).post,
+        figures=publish.figures,
     )
 
 

@@ -7,13 +7,13 @@ libraries that are meant for long ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
-from dprelease.publish.base import FURTHER, further
+from dprelease.publish.base import endings
 
 __all__ = ["Stack", "end_to_end", "stacks"]
 
@@ -61,7 +61,7 @@ def stacks(tables: Sequence[PublishedTable]) -> Iterator[Stack]:
 def _form(table: PublishedTable) -> tuple[Any, ...]:
     """What tables have in common whose columns are written alike; keys are where they are declared, or all texts."""
     keys = tuple((each.name, each.type, each.keys is None) for each in table.key_columns)
-    numbers = tuple((each.name, each.places, each.integer, tuple(further(each))) for each in table.measures)
+    numbers = tuple((each.name, each.places, each.integer, endings(each), each.base) for each in table.measures)
     return keys, numbers
 
 
@@ -78,8 +78,7 @@ def _stacked(tables: Sequence[PublishedTable]) -> Stack:
 
 
 def _measure(several: Sequence[PublishedMeasure]) -> PublishedMeasure:
-    more = [FURTHER[ending] for ending in further(several[0])]
-    names = ("value", "standard_error", "margin", "lower", "upper", *more)
+    names = [each.name for each in fields(several[0]) if isinstance(getattr(several[0], each.name), np.ndarray)]
     numbers: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in several]) for name in names}
     return replace(several[0], **numbers, status=end_to_end([each.status for each in several]))
 

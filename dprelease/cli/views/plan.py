@@ -23,6 +23,7 @@ from dprelease.plan.explain.facts import (
     unprotected,
 )
 from dprelease.plan.explain.facts import compare as compare_plan
+from dprelease.plan.explain.figures import figure_texts
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.explain.rounding import grid_texts
 from dprelease.plan.forecast.other_budgets import Aim, WhatIf
@@ -155,6 +156,8 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say(plan.unspent)
     for text in (*grid_texts(plan), *pieces_texts(plan), *passes_texts(plan)):
         say(text)
+    for text in figure_texts(plan):
+        complain_of(text)
     _print_memory(plan)
     for account in accounts:
         state = "" if account["fits"] else "   DOES NOT FIT"

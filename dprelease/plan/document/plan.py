@@ -11,6 +11,7 @@ from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
 from dprelease.errors import UnsupportedEvent
+from dprelease.estimate import FigureRules
 from dprelease.formats import USUAL, FormatName
 from dprelease.measures import AnyMeasure
 from dprelease.plan.document.account import Account
@@ -156,9 +157,11 @@ class Publish(GrownValue):
             of many queries have, small steps share files of ``measurements/`` as well, and small tables share pages.
         csv_formulas: Whether keys that a spreadsheet would take for formulas are escaped in CSV; None: where noise
             selected them, which are texts from the data, and not where they are declared.
+        figures: How numbers are judged, signed and rounded (``estimate.figures``); None: as in plans from before, by
+            ``unreliable_above`` and the margin alone.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas")
+    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas", "figures")
     formats: tuple[FormatName, ...] = USUAL
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
@@ -167,6 +170,7 @@ class Publish(GrownValue):
     quotients: Literal["tested"] | None = None
     layout: Literal[1, 2, 3] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
+    figures: FigureRules | None = None
 
 
 class Derived(Value):

@@ -13,6 +13,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.expressions.tree import Node
 from dprelease.catalog.table import Column, Table
+from dprelease.estimate.figures import STATES
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.verify.reach import require
 
@@ -37,6 +38,7 @@ def check_form(plan: ReleasePlan) -> None:
     require(0 < plan.publish.confidence < 1, "it shows intervals of a confidence that is none")
     limit = plan.publish.unreliable_above
     require(limit is None or limit > 0, "it calls numbers unreliable by a limit that is none")
+    _check_figures(plan)
     names = [query.name for query in plan.queries]
     _once([*names, *(each.name for each in plan.derive)], "tables of the name")
     _once([each.name for each in plan.workloads], "workloads of the name")
@@ -59,6 +61,27 @@ def check_form(plan: ReleasePlan) -> None:
             _check_quantity(each.id, part, plan.catalog.tables[each.aggregate.table])
     for workload in plan.workloads:
         _check_workload(plan, workload)
+
+
+def _check_figures(plan: ReleasePlan) -> None:
+    """How numbers are shown: limits that are some, a sign for each state, and bases of what there is."""
+    figures = plan.publish.figures
+    if figures is None:
+        return
+    require(figures.caution_above is None or figures.caution_above > 0, "it asks for care by a limit that is none")
+    shares = figures.shares
+    sound = shares is None or (0 <= shares.narrow <= shares.wide and shares.relative > 0)
+    require(sound, "it judges shares by limits that are none")
+    signed = set(figures.symbols) == set(STATES) and all(each.strip() for each in figures.symbols.values())
+    require(signed, "it has not one sign for each state of a number")
+    measures = {query.name: query.measures for query in plan.queries}
+    for name, bases in figures.bases.items():
+        for label, base in bases.items():
+            require(label in measures.get(name, {}), f"it rounds {name}.{label}, which it does not have")
+            whole = base.denominator == 1 or not measures[name][label].is_count
+            require(whole, f"it rounds {name}.{label}, a count, to what is not whole")
+            decimal = base > 0 and (base * 10**9).denominator == 1
+            require(decimal, f"it rounds {name}.{label} to multiples of what is no decimal")
 
 
 def _once(names: Sequence[Hashable], what: str) -> None:

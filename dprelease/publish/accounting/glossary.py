@@ -9,7 +9,6 @@ from typing import Any
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.estimate import RANK
-from dprelease.estimate.sampling import is_sampled
 from dprelease.measures import MEASURES, PLANNED, Measure
 from dprelease.measures.text import exact_text, weighed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
@@ -17,13 +16,22 @@ from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
-from dprelease.publish.base import NOTICE, UNADJUSTED, AccountFacts, Content, moves
+from dprelease.publish.base import (
+    NOTICE,
+    SAMPLING_ERROR,
+    TOTAL_MARGIN,
+    UNADJUSTED,
+    UNADJUSTED_ERROR,
+    AccountFacts,
+    Content,
+    endings_of,
+)
+from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
 from dprelease.spec.fields.workloads import TOTAL_KEY
 
 __all__ = [
-    "MOVED",
     "NOT_COVERED",
     "SIGNATURE",
     "compared",
@@ -57,10 +65,6 @@ _DECLARED = (
     "that {row} is one {unit} is the declaration of who wrote the specification, and was not checked: a {unit} with "
     "several rows loses what a group of as many loses"
 )
-MOVED = (
-    "this number was moved after it was estimated. Margin, lower and upper end are about the estimate before, which "
-    "stands beside it as unadjusted, and the number itself can lie outside of them."
-)
 SAMPLED = (
     "the margin is that of the noise alone. The sampling error comes from a public model of the survey, not from the "
     "data; the total margin is for noise and sampling together."
@@ -70,6 +74,12 @@ _GIVEN = (
     "are in the sample. The guarantee takes the weights of the others as they are, and does not cover what one {unit} "
     "did to these."
 )
+_BESIDE = {
+    SAMPLING_ERROR: "sampling error of {}, by a public model",
+    TOTAL_MARGIN: "margin of {} for noise and sampling together",
+    UNADJUSTED: "estimate of {} before it was adjusted",
+    UNADJUSTED_ERROR: "standard error of the estimate of {} before it was adjusted",
+}
 _MOST_NAMED = 6
 Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
 
@@ -180,11 +190,9 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
         rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
         along = "" if query.ranges is None else f", added up along {query.ranges.of}"
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
-        for name in [name for name, measure in query.measures.items() if is_sampled(measure, table)]:
-            told |= {f"{name}_sampling_se": f"sampling error of {name}, by a public model"}
-            told |= {f"{name}_total_margin": f"margin of {name} for noise and sampling together"}
-        if plan.publish.layout > 1 and moves(plan, query):
-            told |= {f"{name}{UNADJUSTED}": f"estimate of {name} before it was adjusted" for name in query.measures}
+        for name in query.measures:
+            beside = [ending for ending in endings_of(plan, query, name) if ending in _BESIDE]
+            told |= {name + ending: _BESIDE[ending].format(name) for ending in beside}
         found[query.name] = {**rank, **keys, **told}
     return found
 
@@ -264,10 +272,7 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     found += reconciled(plan)
     found += _methods(PLANNED, kinds)
     found += after_choices(plan)
-    above = plan.publish.unreliable_above
-    if above is not None:
-        done = "withheld" if plan.publish.unreliable_show == "blank" else "marked unreliable"
-        found.append(f"A number whose margin is more than {percent(above)} % of its size is {done}.")
+    found += judged_words(plan.publish)
     found.append("Numbers on the page are rounded for reading; the files hold them in full.")
     return tuple(found)
 

@@ -27,6 +27,7 @@ from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts,
 from dprelease.publish.measured import filed, inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_in, kept, size_in
 from dprelease.publish.publishable import named_function
+from dprelease.publish.rounded import rounded_tables
 from dprelease.signature import PrivateKey
 
 __all__ = [
@@ -116,7 +117,7 @@ def bundle_files(
         derived = derived_tables(shown, tables, inputs, seed_of(measurements))
     with _making("measurements/"):
         measured = measurement_files(shown, measurements) if measured is None else measured
-    content = Content(shown, (*tables, *derived), facts, measurements)
+    content = Content(shown, (*rounded_tables(shown, tables), *derived), facts, measurements)
     with as_priced(plan.is_older is True):
         files = files_beside(content, measured, given)
     if look is not None:

@@ -78,6 +78,10 @@ _BEFORE = (
     "In the files `{0}_unadjusted` is the number before what is done last here, and `{0}` the one after; standard "
     "error, margin and interval are about the first."
 )
+_BEFORE_HELD = (
+    "In the files `{0}_unadjusted` is the number before what is done last here, with its standard error, and `{0}` the "
+    "one after. The interval is that of the first, lengthened up to the second where it lies outside."
+)
 _ROOT = (
     "F has n rows and columns, counted from 0, and no number above its diagonal. With p_k = floor(2^40 C(2k, k) / 4^k) "
     "and r_m = floor(sqrt(p_0^2 + ... + p_m^2)), the number in row i and column j is "
@@ -229,7 +233,14 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
         "inputs": [{"step": step, "part": part} for step, part in inputs],
         "formula": formula,
         "blank": blank,
+        **({"rounded_to": str(base)} if (base := _base(plan, query, name)) is not None else {}),
     }
+
+
+def _base(plan: ReleasePlan, query: PlannedQuery, name: str) -> Fraction | None:
+    """What the numbers of a measure are rounded to multiples of, in the files and on pages."""
+    figures = plan.publish.figures
+    return None if figures is None else figures.bases.get(query.name, {}).get(name)
 
 
 def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
@@ -273,9 +284,13 @@ def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
             *([_ZEROS] if workload.name in plan.catalog.zeros else []),
             *([_EXACT] if any(each.variance == 0 for each in design.taken) else []),
             *(_AFTER[each] for each in workload.post if each in _AFTER),
-            *([_BEFORE.format(workload.measure)] if plan.publish.layout > 1 and moved else []),
+            *([_before(plan).format(workload.measure)] if plan.publish.layout > 1 and moved else []),
         ],
     }
+
+
+def _before(plan: ReleasePlan) -> str:
+    return _BEFORE if plan.publish.figures is None else _BEFORE_HELD
 
 
 def _rows_of(workload: Workload, take: Take, step: Measured) -> dict[str, Any]:

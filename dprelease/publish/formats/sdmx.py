@@ -5,8 +5,12 @@ reliability, O missing, Q missing because it was suppressed), CONF_STATUS of CL_
 publication). A number that is withheld is withheld after the noise, because it tells little; that is no statement on
 confidentiality, but N is the code that keeps others from filling it in.
 
-A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; error and interval are about it. One
-with a sampling error has it in SAMPLING_ERROR, and the margin of noise and sampling in TOTAL_MARGIN.
+The code list has one code for low reliability: U stands for ``caution`` and ``unreliable`` alike, and the ends of the
+interval tell them apart.
+
+A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; the error is about that one, and so
+is the interval, which in plans with rules for figures holds the number as well. Beside such a number no margin stands.
+One of a weighted sample has its sampling error in SAMPLING_ERROR, and the margin of noise and sampling in TOTAL_MARGIN.
 
 Codes are text and stay as declared: ``06`` is ``06`` in the file. A reader that guesses types loses that.
 """
@@ -24,9 +28,10 @@ import numpy.typing as npt
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import FURTHER, NOTICE, UNADJUSTED, Content, further
+from dprelease.publish.base import NOTICE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, Content
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
-from dprelease.publish.formats.cube import Dimension, as_cube, numbered, suppressed
+from dprelease.publish.figure_words import suppressed
+from dprelease.publish.formats.cube import PARTS, Dimension, as_cube, numbered, parts_of
 from dprelease.publish.packed import Files, pack
 from dprelease.spec.fields.workloads import TOTAL_KEY
 
@@ -34,7 +39,7 @@ __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
 _STRUCTURE = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
 _ATTRIBUTES = ("OBS_STATUS", "CONF_STATUS", "STD_ERR", "MARGIN", "CI_LOWER", "CI_UPPER", "CONFIDENCE")
-_BESIDE = {"_sampling_se": "SAMPLING_ERROR", "_total_margin": "TOTAL_MARGIN", UNADJUSTED: "EST_UNADJUSTED"}
+_BESIDE = {SAMPLING_ERROR: "SAMPLING_ERROR", TOTAL_MARGIN: "TOTAL_MARGIN", UNADJUSTED: "EST_UNADJUSTED"}
 _RESERVED = (*_STRUCTURE, "MEASURE", "TIME_PERIOD", "PERIOD", "OBS_VALUE", *_ATTRIBUTES, "COMMENT_DSET")
 _PERIOD = re.compile(r"\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])|-W(0[1-9]|[1-4]\d|5[0-3]))?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -51,7 +56,7 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     period = "TIME_PERIOD" if is_sdmx_period(plan.release.period) else "PERIOD"
     notice = (NOTICE,) if content.facts.rehearsal else ()
     comment = ("COMMENT_DSET",) if notice else ()
-    beside = [ending for ending in FURTHER if any(ending in further(each) for each in cube.measures)]
+    beside = [ending for ending in _BESIDE if any(ending in parts_of(each) for each in cube.measures)]
     before = [_BESIDE[ending] for ending in beside]
     names = numbered([_identifier(dimension.name) for dimension in cube.dimensions], taken=(*_RESERVED, *before))
     first = constant_texts(_line(["dataflow", _dataflow(plan, table.name), "I"]))
@@ -111,14 +116,15 @@ def _observed(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> list[Te
         _finite(measure.value, places),
         word_texts(_statuses(measure, gone)),
         _finite(measure.standard_error, None),
-        *(_finite(numbers, places) for numbers in (measure.margin, measure.lower, measure.upper)),
+        # About a number that was moved no margin can be promised.
+        constant_texts("") if measure.held and measure.unadjusted is not None else _finite(measure.margin, places),
+        *(_finite(numbers, places) for numbers in (measure.lower, measure.upper)),
     ]
 
 
 def _beside(measure: PublishedMeasure, ending: str) -> Texts:
     """Such numbers of a measure; empty where it has none, as that has no estimate before it that was not moved."""
-    numbers = further(measure).get(ending)
-    return constant_texts("") if numbers is None else _finite(numbers, None)
+    return _finite(getattr(measure, PARTS[ending]), None) if ending in parts_of(measure) else constant_texts("")
 
 
 def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:
@@ -130,8 +136,9 @@ def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:
 
 def _statuses(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> Coded[str]:
     """OBS_STATUS and CONF_STATUS."""
-    missing, weak = np.isnan(measure.value), coded(measure.status).where("unreliable")
-    codes = np.where(missing, np.where(gone | weak, 2, 3), weak)
+    status = coded(measure.status)
+    missing, weak = np.isnan(measure.value), status.where("unreliable")
+    codes = np.where(missing, np.where(gone | weak, 2, 3), weak | status.where("caution"))
     return Coded(("A,F", "U,F", "Q,N", "O,F"), codes.astype(np.uint8))
 
 

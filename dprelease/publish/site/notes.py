@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dprelease.catalog.table import Column, Table
+from dprelease.catalog.table import Binned, Column, Key, Table
 from dprelease.estimate.sampling import is_sampled
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.text import exact_text
@@ -17,7 +17,7 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.numbers import at_most, percent, so_many
 
-__all__ = ["about_rows", "not_in_the_margins"]
+__all__ = ["about_rows", "not_in_the_margins", "top_codes"]
 
 _MADE = {"sum": "sums, means and spreads", "quantile": "quantiles"}
 
@@ -50,7 +50,28 @@ def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]
         found.append("Combinations that a public reference lists as impossible have no row.")
     if query.zeros is not None:
         found.append(_impossible(plan, query))
+    if plan.publish.figures is not None:
+        found += top_codes(plan, query)
     return tuple(found)
+
+
+def top_codes(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
+    """Keys without a label that hold all larger values as well, because these are moved to the end of their range."""
+    table = plan.catalog.tables[query.table]
+    for column in plan.keys(query):
+        bands = column.derivation if isinstance(column.derivation, Binned) else None
+        source = table.named.get(bands.of) if bands is not None else column
+        if source is None or source.range is None or source.outside != "clamp":
+            continue
+        top, least = source.range.high, source.range.high
+        key: Key | None
+        if bands is None:
+            key = next((each for each in column.keys or () if type(each) is int and each == top), None)
+        else:
+            held = zip(bands.labels, bands.edges, bands.edges[1:], strict=False)
+            key, least = next(((label, low) for label, low, high in held if low <= top < high), (None, top))
+        if key is not None and str(key) not in column.labels:
+            yield f"{key} of {column.name} stands for {exact_text(least)} and more: larger values were moved there."
 
 
 def _impossible(plan: ReleasePlan, query: PlannedQuery) -> str:

@@ -22,6 +22,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownEr
 
 from dprelease.canonical import GrownValue
 from dprelease.measures import MEASURES, AskedMeasure, Measure
+from dprelease.spec.fields.figures import QueryBases
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
     TOTAL,
@@ -246,7 +247,7 @@ class QuerySpec(SpecValue, GrownValue):
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals")
+    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals", "round")
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
@@ -276,6 +277,9 @@ class QuerySpec(SpecValue, GrownValue):
         Field(None, validate_default=True, description="One published number per cell each, by name.")
     )
     suppress: SuppressSpec | None = None
+    round: QueryBases | None = Field(
+        None, description="Counts, or each measure named here, are rounded to multiples of a base after the noise."
+    )
     budget: PinSpec | None = Field(None, description="Instead of a share: what this query alone would cost.")
     target: dict[str, TargetSpec] = Field(
         {}, description="Measure to the accuracy of its worst cell; beside a share, the least that it gets."

@@ -94,6 +94,7 @@ EXAMPLES: Mapping[str, str] = {
     "derive.*": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "derive.*.sql": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "publish.unreliable.relative_error_above": "write `relative_error_above: 0.5`",
+    "publish.symbols": 'write `symbols: {unreliable: "[u]", no_estimate: "[x]"}`',
     "schedule": 'write `schedule: {cron: "0 6 5 * *", timezone: Europe/Paris, period: month, not_before: 4d}`',
     "schedule.cron": 'write `cron: "0 6 5 * *"`: 6:00 on every 5th',
     "schedule.timezone": "write `timezone: Europe/Paris`, or UTC",
