@@ -21,8 +21,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Discriminator, Tag
 
 from dprelease.errors import PlanError
-from dprelease.measures.base import Estimate, Expected, Flaw, Measure, Noisy, Possible, WrittenMeasure
+from dprelease.measures.base import (
+    Flaw,
+    Measure,
+    Possible,
+    WrittenMeasure,
+)
 from dprelease.measures.count import Count, CountDistinct
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.mean import Mean
 from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.measures.quantile import Max, Min, Quantiles

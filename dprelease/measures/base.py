@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
@@ -17,70 +16,16 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.prefix_counts import PrefixCounts
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
-__all__ = ["Estimate", "Expected", "Flaw", "Measure", "Noisy", "Possible", "Widest", "WrittenMeasure"]
+__all__ = ["Flaw", "Measure", "Possible", "Widest", "WrittenMeasure"]
 
 Floats = npt.NDArray[np.float64]
 
 Possible = tuple[Fraction | None, Fraction | None]
 """The least and the largest that a true number can be; None: nothing is known on that side."""
-
-
-@dataclass(frozen=True, eq=False)
-class Noisy:
-    """One measurement of a quantity, with the public law of its noise; all in grid steps.
-
-    Of a quantile the values are grid multiples within its clip, and the law is that of their score.
-
-    Attributes:
-        quantity: What was measured.
-        values: Noisy, ``(cells,)``.
-        law: Of the noise on one of them.
-        drawn: Which step measured it: numbers of one step may have been drawn together; empty: not known.
-        prefixes: Of counts of classes of grid values: what the values say of how many lie up to each class. The
-            values are then all numbers of all cells, in steps of the lattice that they were drawn on.
-    """
-
-    quantity: Quantity
-    values: npt.NDArray[np.int64]
-    law: Law
-    drawn: str = ""
-    prefixes: PrefixCounts | None = None
-
-    def scaled(self, number: Floats | npt.NDArray[np.int64] | float) -> Floats:
-        """Grid steps to units of the column."""
-        step = float(self.quantity.step)
-        return np.asarray(number, dtype=np.float64) * step
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """One number per cell with its uncertainty, all of shape ``(cells,)``; NaN means blank.
-
-    Attributes:
-        value: The number.
-        standard_error: Of its noise.
-        margin: The true number lies in value -/+ margin as often as was asked.
-        ends: The lower and the upper ends of an interval within value -/+ margin which holds it as often; None: the
-            margin is all that is known.
-    """
-
-    value: Floats
-    standard_error: Floats
-    margin: Floats
-    ends: tuple[Floats, Floats] | None = None
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Accuracy that the noise law promises before any draw, or why it cannot say."""
-
-    standard_error: float | None = None
-    margin: float | None = None
-    why_null: str | None = None
 
 
 class Flaw(NamedTuple):

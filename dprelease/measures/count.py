@@ -10,7 +10,8 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Measure, Noisy, Possible
+from dprelease.measures.base import Measure, Possible
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand, weighed
 from dprelease.noise import Law

@@ -15,8 +15,9 @@ from pydantic import Field
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible
+from dprelease.measures.base import Floats, Possible
 from dprelease.measures.clipped import Ranged, clip_of
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law

@@ -10,8 +10,9 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible
+from dprelease.measures.base import Floats, Possible
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law

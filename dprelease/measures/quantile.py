@@ -19,12 +19,9 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import (
-    Estimate,
-    Expected,
     Flaw,
     Floats,
     Measure,
-    Noisy,
     Possible,
     Widest,
     WrittenMeasure,
@@ -37,6 +34,7 @@ from dprelease.measures.counted_quantile import (
     CountedRatio,
     CountedShare,
 )
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
 

@@ -14,8 +14,14 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.base import Estimate, Expected, Floats, Measure, Noisy, Possible, WrittenMeasure
+from dprelease.measures.base import (
+    Floats,
+    Measure,
+    Possible,
+    WrittenMeasure,
+)
 from dprelease.measures.count import Count
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.sum import Sum
 from dprelease.measures.text import Formula, FormulaTerm, operand

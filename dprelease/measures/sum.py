@@ -10,8 +10,9 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Noisy, Possible
+from dprelease.measures.base import Possible
 from dprelease.measures.clipped import Clipped
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law

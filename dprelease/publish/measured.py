@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, as_rows, estimate, ranking_table
+from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
 from dprelease.estimate.ranges import line_sums, prefix_counts, range_rows, variances_of
 from dprelease.estimate.sampling import with_sampling
@@ -26,14 +26,12 @@ from dprelease.plan.design.accuracy import reach_of
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
-from dprelease.publish.csv_text import written
 from dprelease.publish.totals import table_of_totals
 
 __all__ = [
     "TOP_K",
     "Inputs",
     "as_table",
-    "filed",
     "held_key",
     "inputs_of",
     "noisy_part",
@@ -376,32 +374,3 @@ def _ranges(query: PlannedQuery) -> PlannedRanges:
     if query.ranges is None:
         raise ValueError("only a query with ranges has sums along a column")
     return query.ranges
-
-
-def filed(plan: ReleasePlan, tables: Iterable[PublishedTable]) -> tuple[PublishedTable, ...]:
-    """The tables as their files have them: by the rules of the layout that the plan names.
-
-    A layout decides bytes of files that were published, so that it is never changed; a further one gets the next
-    number. Files of the first layout have no column for the estimate of a number that was moved; what people read tells
-    of it in either layout. In the second one
-
-    - the margin of a number that was made whole is the next whole one: files hold whole numbers there, and the nearest
-      could be too small (ends of the interval are rounded to the nearest, for the true number is whole as well);
-    - a number on a decimal grid is the double that its text in the CSV file reads as, so that Parquet has the same.
-    """
-    return tuple(
-        replace(table, measures=tuple(_filed(each, plan.publish.layout) for each in table.measures)) for table in tables
-    )
-
-
-def _filed(measure: PublishedMeasure, layout: int) -> PublishedMeasure:
-    if layout == 1:
-        return measure if measure.unadjusted is None else replace(measure, unadjusted=None)
-    if measure.integer:
-        return measure if measure.unadjusted is None else replace(measure, margin=np.ceil(measure.margin))
-    if not measure.places:
-        return measure
-    value, margin, lower, upper = (
-        written(each, measure.places) for each in (measure.value, measure.margin, measure.lower, measure.upper)
-    )
-    return replace(measure, value=value, margin=margin, lower=lower, upper=upper)

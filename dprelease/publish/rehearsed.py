@@ -26,10 +26,17 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.document.ranges import rows_of
 from dprelease.privacy.budget import Loss
-from dprelease.publish.base import AccountFacts, AccountPoint, Content, Facts, key_as_text, moves
+from dprelease.publish.base import (
+    AccountFacts,
+    AccountPoint,
+    Content,
+    Facts,
+    key_as_text,
+)
 from dprelease.publish.bundle.measurements import recipe_file
 from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
 from dprelease.publish.bundle.step_files import RECIPE
+from dprelease.publish.columns import moves
 from dprelease.publish.derive.tables import outline
 from dprelease.publish.measured import TOP_K, Inputs, as_table, noisy_part
 

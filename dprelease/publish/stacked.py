@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
-from dprelease.publish.base import endings
+from dprelease.publish.columns import endings
 
 __all__ = ["Stack", "end_to_end", "stacks"]
 

@@ -25,7 +25,7 @@ from dprelease.noise import MECHANISMS, Exact
 from dprelease.noise.exact import open_exact
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify.whole_plan import verify
-from dprelease.publish.base import column_names
+from dprelease.publish.columns import column_names
 from dprelease.release.draw import _hidden
 from dprelease.release.tuning.look import look_at
 from dprelease.spec.load import load

@@ -9,16 +9,15 @@ from dprelease.plan.document.mechanisms import Choosing
 from dprelease.plan.document.pieces import Piece
 from dprelease.plan.document.plan import (
     Considered,
-    Derived,
     FrozenPlan,
     Naive,
     Output,
     PlannedQuery,
-    Publish,
     Ranking,
     ReleaseInfo,
     ReleasePlan,
 )
+from dprelease.plan.document.publish import Derived, Publish
 from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.document.step import Answer, Feed, JointTable, Selecting, Step
 from dprelease.plan.document.totals import PlannedTotals, TotalTable

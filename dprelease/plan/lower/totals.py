@@ -19,7 +19,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
 from dprelease.plan.document import Feed, PlannedTotals, TotalTable
 from dprelease.spec.fields.document import QuerySpec
-from dprelease.spec.fields.queries import workload_shares
+from dprelease.spec.fields.published_sets import workload_shares
 from dprelease.spec.fields.workloads import TOTAL_KEY
 
 __all__ = ["drawn_groupings", "planned_totals", "table_id", "with_feeds"]

@@ -16,16 +16,8 @@ from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
-from dprelease.publish.base import (
-    NOTICE,
-    SAMPLING_ERROR,
-    TOTAL_MARGIN,
-    UNADJUSTED,
-    UNADJUSTED_ERROR,
-    AccountFacts,
-    Content,
-    endings_of,
-)
+from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
 from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent

@@ -30,7 +30,8 @@ from dprelease.estimate.figures import ShowRules
 from dprelease.measures import Possible
 from dprelease.noise import Measurement
 from dprelease.plan.document import Derived, ReleasePlan
-from dprelease.publish.base import check_header, keys_of_query, measure_names, moves, safe_path, table_header
+from dprelease.publish.base import keys_of_query, measure_names, safe_path
+from dprelease.publish.columns import check_header, moves, table_header
 from dprelease.publish.derive.replicate import check_size
 from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, replicated
 from dprelease.publish.derive.sql import Derivation, check_derive

@@ -12,14 +12,8 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.measures import Measure
-from dprelease.publish.base import (
-    SAMPLING_ERROR,
-    TOTAL_MARGIN,
-    UNADJUSTED,
-    UNADJUSTED_ERROR,
-    endings,
-    key_as_text,
-)
+from dprelease.publish.base import key_as_text
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings
 
 __all__ = [
     "PARTS",

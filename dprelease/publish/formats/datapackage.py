@@ -21,16 +21,14 @@ from dprelease.measures.text import exact_text
 from dprelease.plan.document import Publish
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import dictionary, relation
-from dprelease.publish.base import (
-    NOTICE,
+from dprelease.publish.base import NOTICE, Content, key_as_text
+from dprelease.publish.columns import (
     REHEARSAL_COLUMN,
     SAMPLING_ERROR,
     TOTAL_MARGIN,
     UNADJUSTED,
     UNADJUSTED_ERROR,
-    Content,
     endings,
-    key_as_text,
     table_header,
 )
 from dprelease.publish.csv_text import (

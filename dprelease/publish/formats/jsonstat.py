@@ -20,7 +20,8 @@ from typing import Any
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.publish.accounting.glossary import SAMPLED, described
-from dprelease.publish.base import NOTICE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, Content
+from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR
 from dprelease.publish.figure_words import moved_words, rounded_words
 from dprelease.publish.formats.cube import UNROUNDED, Cube, Dimension, as_cube, numbered, numbers_of, parts_of
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedTable, coded
-from dprelease.publish.base import NOTICE, Content, endings, table_header
+from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.columns import endings, table_header
 from dprelease.publish.formats.cube import PARTS, UNROUNDED
 from dprelease.publish.stacked import Stack, stacks
 

@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import NOTICE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, Content
+from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
 from dprelease.publish.figure_words import suppressed
 from dprelease.publish.formats.cube import PARTS, Dimension, as_cube, numbered, parts_of

@@ -27,7 +27,8 @@ from dprelease.publish.accounting.glossary import (
     what_is_hidden,
 )
 from dprelease.publish.accounting.guide import how_read
-from dprelease.publish.base import NOTICE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, Content, key_as_text
+from dprelease.publish.base import NOTICE, Content, key_as_text
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
 from dprelease.publish.figure_words import (
     MOVED,
     MOVED_HELD,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from dprelease.formats import FORMATS
 from dprelease.spec.checks.workloads import can_be_made
 from dprelease.spec.fields.document import InvariantSpec, QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import published_sets
+from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path

@@ -27,6 +27,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.fields.figures import Base, SymbolsSpec, UnreliableSpec
+from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.fields.queries import (
     ExceptSpec,
     PinSpec,
@@ -35,7 +36,6 @@ from dprelease.spec.fields.queries import (
     RangesSpec,
     SuppressSpec,
     TargetSpec,
-    published_sets,
 )
 from dprelease.spec.fields.schedule import ScheduleSpec
 from dprelease.spec.fields.sources import SourceSpec

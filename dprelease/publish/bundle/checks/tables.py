@@ -15,20 +15,19 @@ from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import (
-    REHEARSAL_COLUMN,
-    column_names,
     key_as_text,
     keys_of_query,
     measure_names,
     public_rows,
-    table_header,
 )
 from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
 from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts
+from dprelease.publish.columns import REHEARSAL_COLUMN, column_names, table_header
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import made_again, outline
 from dprelease.publish.formats.cube import PARTS, UNROUNDED, bare_measure, parts_of
-from dprelease.publish.measured import filed, inputs_of, queries_as_tables
+from dprelease.publish.layouts import filed
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.rounded import rounded_tables
 
 __all__ = ["ReadTable", "published_table", "tables_agree", "values_agree"]
