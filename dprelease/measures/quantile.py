@@ -226,7 +226,7 @@ class Quantiles(_Choices):
     def _without_what_is_unsaid(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Specs that do not say what is drawn keep the fingerprint that they had before one could."""
         unsaid = {"from", "from_"} if self.from_ is None else set()
-        unsaid |= {name for name in ("edges", "ratio_of", "below") if getattr(self, name) is None}
+        unsaid |= {name for name in (*self.LATER, "edges", "ratio_of", "below") if getattr(self, name) is None}
         fields: dict[str, Any] = written(self)
         return {name: each for name, each in fields.items() if name not in unsaid}
 
@@ -260,7 +260,7 @@ class Quantiles(_Choices):
         """One measure for each number, of the kind that is drawn."""
         if self.counted_from == "ranks":
             return super().planned(name, others)
-        said = {"clip": self.clip, "where": self.where, "edges": self.edges or ()}
+        said = {"clip": self.clip, "where": self.where, "edges": self.edges or (), "weighted": self.weighted}
         found: dict[str, Measure] = {
             label: CountedQuantile(counted_quantile=self.quantiles, at=at, **said)
             for label, at in self._ranks(name).items()
