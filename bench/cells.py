@@ -33,9 +33,9 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import Answer, Feed, PlannedQuery, Publish, ReleasePlan, Step
 from dprelease.privacy.event import Sensitivity
 from dprelease.publish import check_bundle, render, write
-from dprelease.publish.base import table_header
 from dprelease.publish.bundle.measurements import measurement_files, measurements_in
 from dprelease.publish.bundle.read_tables import READERS, Kind
+from dprelease.publish.columns import table_header
 from dprelease.publish.formats.datapackage import csv_blocks
 from dprelease.publish.formats.parquet import parquet_bytes
 from dprelease.publish.packed import Files, pack, size_in

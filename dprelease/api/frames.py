@@ -17,13 +17,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from dprelease.catalog.table import Column, Key
-from dprelease.publish.base import REHEARSAL_COLUMN, key_as_text
+from dprelease.publish.base import key_as_text
 from dprelease.publish.bundle.checks.tables import ReadTable
+from dprelease.publish.columns import REHEARSAL_COLUMN
 from dprelease.release.records.status import UNBOUNDED
 
 __all__ = ["Shown", "figures", "integers", "key_values", "number", "table_frame"]
 
-_STATUSES = ["ok", "unreliable", "blank"]
+_STATUSES = ["ok", "caution", "unreliable", "blank"]
 _MOST_ROWS = 20  # of a table in a notebook
 
 

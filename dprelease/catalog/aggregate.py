@@ -5,16 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.cells import zero_cells
 from dprelease.catalog.table import Catalog
+from dprelease.catalog.weight import RowWeight
 
 __all__ = ["SUMS_OF_ROWS", "BoundedAggregate", "Grouping", "Quantity", "TotalsCube", "cells_of", "left_out_of"]
 
 
-class Quantity(Value):
+class Quantity(GrownValue):
     """What one row contributes to its cell, as an integer; or what a cell's rows are, where noise has another form.
 
     ``rows`` contributes 1; ``nonnull`` contributes 1 where ``column`` is not null; ``balance`` contributes 1 where a
@@ -29,7 +30,10 @@ class Quantity(Value):
     clipped once; ``nonnull`` is then a unit with at least one value, and ``balance`` is 1 for a unit with at least one
     row that counts and -1 for one without. Two kinds are no sums of rows: ``units`` is the
     number of different units in the cell, ``distinct`` that of different values of ``column``. ``quantile`` is the
-    cell's multiset of clipped grid values, of which noise chooses one grid value.
+    cell's multiset of clipped grid values, of which noise chooses one grid value; without ``at`` it is how many of
+    them lie in each of its classes, a line of counts behind noise that suits sums along it (``catalog.factor``).
+
+    With a ``weight`` a row contributes that as often as it weighs, in steps of the weight.
 
     Attributes:
         kind: One of the eight.
@@ -38,13 +42,18 @@ class Quantity(Value):
         low: Their lower clip, in steps.
         high: Their upper clip, in steps.
         centre: What is subtracted from every clipped value, in steps.
-        grain: The grid of a square, in squared steps.
+        grain: The grid of a square, in squared steps; of classes that are all alike, how many steps one has.
         offset: What is subtracted from every square, in grains; half of the largest halves the sensitivity.
         where: The rows that count, as the canonical text of an expression; None: all. Of a balance those that do not
             are looked at as well: it is twice the number of those that count, less the number of all.
         per: What is clipped: each row's value, or the sum of a unit's rows in the cell.
-        at: For a quantile: which one, from 0 to 1.
+        at: For a quantile: which one, from 0 to 1; None: none of them, but the counts of classes of the grid.
+        weight: How often a row contributes: of ``rows``, ``nonnull``, ``balance`` and ``sum`` over rows; None: once.
+        starts: For counts of classes: where each class begins, in steps, the first at ``low``; empty: classes of
+            ``grain`` steps each, from ``low`` on, of which the last may be cut by ``high``.
     """
+
+    LATER: ClassVar[tuple[str, ...]] = ("weight", "starts")
 
     kind: Literal["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]
     column: str | None = None
@@ -57,20 +66,72 @@ class Quantity(Value):
     where: str | None = None
     per: Literal["row", "unit_cell"] = "row"
     at: Fraction | None = Field(default=None, ge=0, le=1)
+    weight: RowWeight | None = None
+    starts: tuple[int, ...] = ()
+
+    @field_validator("weight")
+    @classmethod
+    def _of_rows(cls, weight: RowWeight | None, info: ValidationInfo) -> RowWeight | None:
+        """Only sums over rows are weighted: it is not said what a unit with several rows weighs."""
+        kind, per = info.data.get("kind"), info.data.get("per")
+        if weight is not None and (kind not in WEIGHTED or per != "row"):
+            raise ValueError(f"a {kind} of each {per} has no weights")
+        return weight
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is the counts of classes of grid values, and not one number in each cell."""
+        return self.kind == "quantile" and self.at is None
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Of counts of classes of grid values: where each class begins, in steps, rising.
+
+        >>> Quantity(kind="quantile", column="age", low=0, high=10, grain=4).classes
+        (0, 4, 8)
+        """
+        return self.starts or tuple(range(self.low, self.high + 1, self.grain))
 
     @property
     def grid(self) -> Fraction:
-        """One whole step of the sum, in units of the column (of their square, for squares); 1 for counts."""
+        """One whole step of the sum, in units of the column (of their square, for squares); 1 for counts.
+
+        Of what is weighted times the step of the weight.
+        """
+        if self.is_counted:
+            return Fraction(1)
         if self.kind == "square":
             return self.step * self.step * self.grain
-        return self.step if self.kind in ("sum", "quantile") else Fraction(1)
+        return (self.step if self.kind in ("sum", "quantile") else Fraction(1)) * self.weight_step
+
+    @property
+    def weight_step(self) -> Fraction:
+        """The grid of the weights of its rows; 1 where they have none."""
+        return Fraction(1) if self.weight is None else self.weight.step
+
+    @property
+    def each(self) -> int:
+        """How often one row contributes at most: the clip of its weight, in steps of it; once without one."""
+        return 1 if self.weight is None else self.weight.clip
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values it looks at, but for those of its condition."""
+        own = () if self.column is None else (self.column,)
+        return own if self.weight is None else (*own, self.weight.column)
 
     @property
     def contribution(self) -> tuple[int, int]:
         """The least and the largest that one row (one unit in a cell, with ``per`` unit_cell) can contribute.
 
-        A row that is skipped contributes 0, so that 0 is always between them. A quantile has none.
+        A row that is skipped contributes 0, so that 0 is always between them. A quantile has none. With a weight
+        between 0 and the clip the product with a number in [a, b], a <= 0 <= b, is in [clip a, clip b].
         """
+        least, most = self._unweighted
+        return (self.each * least, self.each * most)
+
+    @property
+    def _unweighted(self) -> tuple[int, int]:
         if self.kind == "balance":
             return (-1, 1)
         if self.kind == "square":
@@ -181,6 +242,9 @@ class TotalsCube(Value):
 
 SUMS_OF_ROWS = frozenset({"rows", "nonnull", "balance", "sum", "square"})
 """Kinds of quantities that are sums over rows, where every row is a unit of its own."""
+
+WEIGHTED = frozenset({"rows", "nonnull", "balance", "sum"})
+"""Kinds that can have weights."""
 
 
 class BoundedAggregate(Grouping):

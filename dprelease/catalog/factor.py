@@ -199,10 +199,11 @@ def _bands(matrix: Whole) -> list[Whole]:
     return [matrix[start : start + 256] for start in range(0, len(matrix), 256)]
 
 
-def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring) -> Sensitivity:
+def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring, each: int = 1) -> Sensitivity:
     """How far one unit can move F x of all slices, in steps of its lattice.
 
-    Every row adds 1 to one cell or counts nowhere; a unit has at most ``rows`` rows, in any cells, also all in one.
+    Every row adds at most ``each`` to one cell or counts nowhere; a unit has at most ``rows`` rows, in any cells, also
+    all in one.
 
     Proof, in short (docs/proofs/prefix-draws.md). A unit changes the table by u - v with u, v >= 0 and at most
     ``rows`` in each (v = 0 or u = 0 for add or remove). A norm of the answer is convex in (u, v), so that it is largest
@@ -216,6 +217,7 @@ def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring) -> S
         factor: The query.
         rows: The most rows of one unit that count (``Limits.rows``).
         neighboring: Which tables are neighbours.
+        each: The most that one row adds: the clip of its weight.
 
     Returns:
         The norms; ``shifts`` is empty, for the accountants read such fine lattices by their norms. L1, L2^2 and Linf
@@ -228,11 +230,12 @@ def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring) -> S
         raise ValueError("a unit has at least one row")
     replaced = neighboring is Neighboring.REPLACE_ONE
     l1, l2_squared, linf = _norms(factor.matrix, factor.slices > 1, replaced)
+    most = rows * each
     return Sensitivity(
         l0=factor.length * min(factor.slices, 2 * rows if replaced else rows),
-        l1=Fraction(rows * l1),
-        l2_squared=Fraction(rows**2 * l2_squared),
-        linf=Fraction(rows * linf),
+        l1=Fraction(most * l1),
+        l2_squared=Fraction(most**2 * l2_squared),
+        linf=Fraction(most * linf),
     )
 
 

@@ -106,13 +106,14 @@ def grain_for(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
     return -(-_LEAST_DIVISOR // prod(shape[at] for at in axes))
 
 
-def residual_sensitivity(residual: Residual, rows: int, neighboring: Neighboring) -> Sensitivity:
+def residual_sensitivity(residual: Residual, rows: int, neighboring: Neighboring, each: int = 1) -> Sensitivity:
     """How far one unit can move the residual of a table of counts, in steps of its lattice.
 
-    Every row adds 1 to one cell or counts nowhere; a unit has at most ``rows`` rows, in any cells, also all in one.
+    Every row adds at most ``each`` to one cell or counts nowhere; a unit has at most ``rows`` rows, in any cells, also
+    all in one.
 
     Proof, in short (docs/proofs/residual-draws.md). A unit changes the table by u - v with u, v >= 0 and at most
-    ``rows`` in each (v = 0 or u = 0 for add or remove). A norm of the answer is convex in (u, v), so that it is
+    ``rows`` times ``each`` in each (v = 0 or u = 0 for add or remove). A norm is convex in (u, v), so that it is
     largest at a corner: all rows of u in one cell a, all of v in one cell c, or none. Rows in a alone move the answer
     by the column of a, entries prod of n_i - 1 (where the cell has the key of a) or -1: L1 = prod 2 (n_i - 1), L2^2 =
     prod n_i (n_i - 1), Linf = prod (n_i - 1). Rows in a and c of different slices: twice the sums. Of one slice, with
@@ -127,6 +128,7 @@ def residual_sensitivity(residual: Residual, rows: int, neighboring: Neighboring
         residual: The query.
         rows: The most rows of one unit that count (``Limits.rows``).
         neighboring: Which tables are neighbours.
+        each: The most that one row adds: the clip of its weight.
 
     Returns:
         The norms; ``shifts`` is empty, for the accountants read such fine lattices by their norms.
@@ -139,7 +141,7 @@ def residual_sensitivity(residual: Residual, rows: int, neighboring: Neighboring
     apart = residual.slices > 1
     replaced = neighboring is Neighboring.REPLACE_ONE
     l1, l2_squared, linf = _norms(tuple(sorted(residual.contrasted)), apart, replaced)
-    reach = rows * residual.grain
+    reach = rows * each * residual.grain
     return Sensitivity(
         l0=prod(residual.contrasted) * min(residual.slices, 2 * rows if replaced else rows),
         l1=Fraction(reach * l1),

@@ -69,7 +69,8 @@ def sensitivity(aggregate: BoundedAggregate, catalog: Catalog, neighboring: Neig
 
     One row contributes c in [a, b], a <= 0 <= b, to one cell; p = max(-a, b), q = min(-a, b). A unit has at most r
     rows in a cell, in at most g cells, and t in all; ``units``, and sums of what a unit has in a cell (``per``
-    unit_cell), are one contribution per cell: r = 1, t = g. A row more changes ``distinct`` by 0 or 1.
+    unit_cell), are one contribution per cell: r = 1, t = g. A row more changes ``distinct`` by 0 or 1. A weight is in
+    [a, b] already (``Quantity.contribution``; docs/proofs/weights.md).
 
     Proof, in short. *Add or remove* a unit with n(c) rows in cell c: that cell changes by at most p n(c), all at once.
     L0 and Linf are plain; L1 is p t; the sum of squares is convex in n, so that it is largest at a corner of the
@@ -121,8 +122,8 @@ def choice_reach(
     limits, replace = limits_of(aggregate, catalog), neighboring is Neighboring.REPLACE_ONE
     quantity = aggregate.quantity
     if rounds_of_list is not None:
-        if quantity.kind not in ("rows", "units"):
-            raise ValueError("a list is ranked by rows or by units")
+        if quantity.kind not in ("rows", "units") or quantity.weight is not None:
+            raise ValueError("a list is ranked by rows or by units, without weights")
         # Every count changes by 0 up to r, all in one direction; a replaced unit moves one down and another one up.
         per_group = _counted(limits, quantity)[1]
         return _scores(rounds_of_list, Fraction(2 * per_group if replace else per_group))

@@ -13,6 +13,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.source import AnySource, DatabaseSource, DeltaSource, Source
+from dprelease.catalog.weight import Weighting
 from dprelease.errors import BrokenPromiseError
 
 __all__ = [
@@ -250,9 +251,10 @@ class Table(GrownValue):
         bounds: How many rows of one unit stay.
         private_joins: With confidential tables of the same units.
         time: Which rows belong to the release's period; None: all of them.
+        weight: For how many people a row stands; None: for one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("time",)
+    LATER: ClassVar[tuple[str, ...]] = ("time", "weight")
     __slots__ = ("_known_columns", "_known_types")  # as those of ``Value``
     name: str
     account: str
@@ -264,6 +266,7 @@ class Table(GrownValue):
     bounds: TableBounds | None = None
     private_joins: tuple[PrivateJoin, ...] = ()
     time: TimeFilter | None = None
+    weight: Weighting | None = None
 
     @property
     def most_rows(self) -> int | None:

@@ -61,7 +61,7 @@ def own_columns(table: Table) -> tuple[Column, ...]:
 
 def counts_alone(quantities: Iterable[Quantity]) -> bool:
     """Whether all that is asked are numbers of rows or of units: which rows of a unit are kept then does not matter."""
-    return all(item.kind in ("rows", "units") and item.where is None for item in quantities)
+    return all(item.kind in ("rows", "units") and not (item.where or item.weight) for item in quantities)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def loading(catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity]
     zeros = () if grouping.zeros is None else catalog.zeros[grouping.zeros].columns
     keys = {*grouping.by, *grouping.complete}
     places = frozenset() if grouping.private else (own & keys).difference(zeros)
-    names = {*(keys - places), *zeros, *(item.column for item in quantities if item.column is not None)}
+    names = {*(keys - places), *zeros, *(name for item in quantities for name in item.columns)}
     wanted = needed(table, names, [grouping.where, *(item.where for item in quantities)])
     values = own & (wanted if table.unit_id is None else wanted | {table.unit_id})
     return {**lending, table.name: Loading(values, places - values)}

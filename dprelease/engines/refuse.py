@@ -146,8 +146,9 @@ def _check_keys(table: Table, column: Column, private: bool, place: str = "by") 
 
 
 def _check_quantity(table: Table, declared: Mapping[str, Column], quantity: Quantity) -> None:
-    if quantity.column is not None:
-        _check_declared(table, quantity.column)
+    for name in quantity.columns:
+        _check_declared(table, name)
+    _check_weight(table, declared, quantity)
     if quantity.per == "unit_cell" and quantity.kind in ("distinct", "quantile"):
         _cannot("E205", table, f"a {quantity.kind} is of rows, not of units", "leave out `clip_per`")
     if quantity.kind in ("rows", "units"):
@@ -167,6 +168,18 @@ def _check_quantity(table: Table, declared: Mapping[str, Column], quantity: Quan
             f"the grid of {quantity.column!r} does not fit in 62 bits",
             "take a larger `step` or a narrower `clip`",
         )
+
+
+def _check_weight(table: Table, declared: Mapping[str, Column], quantity: Quantity) -> None:
+    """A weight is a number on the grid of its column, and no row contributes more than 62 bits."""
+    weight = quantity.weight
+    if weight is None:
+        return
+    if declared[weight.column].type not in ("integer", "decimal"):
+        _cannot("E205", table, f"{weight.column!r} is no number and weighs nothing", "take an integer or a decimal")
+    grid = (weight.step.numerator, weight.step.denominator, *quantity.contribution)
+    if max(map(abs, grid)) > MOST:
+        _cannot("E206", table, f"the weights of {weight.column!r} do not fit in 62 bits", "take a smaller `clip`")
 
 
 def _check_expression(table: Table, text: str, known: Mapping[str, ColumnType], wanted: ColumnType) -> None:

@@ -21,6 +21,7 @@ Floor 4: pure. It sees measurements and public laws only, so nothing here can co
 
 from __future__ import annotations
 
+from dprelease.estimate.figures import FigureRules
 from dprelease.estimate.intervals import interval
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded
 from dprelease.estimate.tables import (
@@ -37,6 +38,7 @@ from dprelease.estimate.tables import (
 __all__ = [
     "RANK",
     "Coded",
+    "FigureRules",
     "PublishedMeasure",
     "PublishedTable",
     "Rows",

@@ -14,6 +14,7 @@ Without a factor F is the identity: the counts themselves were drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
@@ -24,8 +25,9 @@ from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate.keys import Coded, Rows
 from dprelease.estimate.mirrored import mirrored_prefixes, mirrored_variances
+from dprelease.measures import PrefixCounts
 
-__all__ = ["Which", "line_sums", "range_rows", "rows_of_a_line", "variances_of"]
+__all__ = ["Which", "line_sums", "prefix_counts", "range_rows", "rows_of_a_line", "variances_of"]
 
 Which = Literal["prefixes", "all"]
 Floats = npt.NDArray[np.float64]
@@ -133,6 +135,30 @@ def line_sums(
     first, last = np.triu_indices(keys)
     from_none = np.concatenate([np.zeros((len(prefixes), 1)), prefixes], axis=1)
     return np.asarray(from_none[:, last + 1] - from_none[:, first]).reshape(-1)
+
+
+def prefix_counts(
+    values: npt.NDArray[np.generic], factor: Factor, scale: Fraction, starts: Sequence[int], last: int
+) -> PrefixCounts:
+    """What a draw of counts of classes of grid values says of how many values lie up to each class.
+
+    Args:
+        values: What was measured, in steps of the factor's lattice, the classes of a cell one after the other.
+        factor: What was drawn of every cell's line of counts.
+        scale: The scale of the noise on one number; its square is not below the variance.
+        starts: Where each class begins, in grid steps.
+        last: The last grid value of the last class.
+    """
+    line = factor.model_copy(update={"shape": (len(starts),), "axis": 0})  # the same for any number of cells
+    answering, variance = _answering(line, len(starts)), float(scale) ** 2
+    return PrefixCounts(
+        starts=np.asarray(starts, dtype=np.int64),
+        last=last,
+        counts=values.reshape(-1, len(starts)).astype(np.float64) @ answering.T,
+        variances=variance * np.einsum("ij,ij->i", answering, answering),
+        shared=variance * (answering @ answering[-1]),
+        scale=scale,
+    )
 
 
 def range_rows(key_columns: Sequence[Column], which: Which) -> Rows:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
+from dprelease.estimate.figures import FigureRules, ShowRules
 from dprelease.estimate.intervals import interval, outward_ends, was_cut
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
@@ -30,9 +31,10 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Status = Literal["ok", "unreliable", "blank"]
+Status = Literal["ok", "caution", "unreliable", "blank"]
 RANK = "rank"
-_STATUSES: tuple[Status, ...] = ("ok", "unreliable", "blank")
+_COUNTED: Possible = (Fraction(0), None)
+_STATUSES: tuple[Status, ...] = ("ok", "unreliable", "blank", "caution")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +51,25 @@ class PublishedMeasure:
         lower: Estimate less margin, but no less than the true number can be; NaN where the margin is. It is cut where
             the possible numbers end, never moved, so that the value can lie outside (a negative count).
         upper: Estimate and margin, but no more than the true number can be; NaN where the margin is.
-        status: ``ok``; ``unreliable``: the margin is larger than the release allows beside its value (with
-            ``show: blank`` the numbers are then withheld, and the status says why); ``blank``: no estimate
-            can be made from the noisy numbers, or the row is suppressed. Whatever is given becomes a ``Coded`` column.
+        status: ``ok``; ``caution`` and ``unreliable``: the interval, or in older plans the margin, is larger than the
+            release allows beside its value (with ``show: blank`` unreliable numbers are withheld, and the status says
+            why); ``blank``: no estimate can be made from the noisy numbers, or the row is suppressed. Whatever is given
+            becomes a ``Coded`` column.
         places: Decimals in which value and margin are exact (0 for a count, 1 for a count that is half the sum of
             two draws); None where there is no grid.
         integer: Whether value and margin are whole numbers by their kind.
         unadjusted: Of a number that was moved after it was estimated (made non-negative or whole, or made of such
-            ones): the estimate before, of the same shape, NaN with the value. Standard error, margin and interval are
-            then about this one, and the value can lie outside of its interval. None: nothing was moved.
+            ones): the estimate before, of the same shape, NaN with the value. Standard error and margin are then about
+            this one, and so is the interval unless ``held``. None: nothing was moved.
         tested: Whether the interval is a set of its own about the value, and not value -/+ margin: the margin is then
             the distance of the farther end.
+        sampling_error: The standard error of a weighted number because it is of a sample, by a public model; NaN with
+            the value. None: no model says it.
+        total_margin: The margin of noise and sampling together, where there is such an error.
+        held: Whether it is shown by the rules of ``FigureRules``: the interval of a number that was moved holds it
+            too, no margin is published beside it, and pages show no number outside of its interval.
+        base: Value, margin and ends were rounded to multiples of this after the noise; None: they were not.
+        low: Where a number was rounded to 0 and its interval before did not hold 0; None: nothing was rounded.
     """
 
     name: str
@@ -74,6 +84,11 @@ class PublishedMeasure:
     integer: bool
     unadjusted: Floats | None = None
     tested: bool = False
+    sampling_error: Floats | None = None
+    total_margin: Floats | None = None
+    held: bool = False
+    base: Fraction | None = None
+    low: Flags | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))
@@ -125,9 +140,12 @@ def full_product(key_columns: Sequence[Column]) -> Rows:
     return crossed([column.keys or () for column in key_columns])
 
 
-def statuses(blank: Flags, unreliable: Flags) -> Coded[Status]:
-    """The status of every cell; ``blank`` goes before ``unreliable``."""
-    return Coded(_STATUSES, np.where(blank, np.uint8(2), unreliable.astype(np.uint8)))
+def statuses(blank: Flags, unreliable: Flags, caution: Flags | None = None) -> Coded[Status]:
+    """The status of every cell; ``blank`` goes before ``unreliable``, and that before ``caution``."""
+    weak = unreliable.astype(np.uint8)
+    if caution is not None:
+        weak = np.where(caution & ~unreliable, np.uint8(3), weak)
+    return Coded(_STATUSES, np.where(blank, np.uint8(2), weak))
 
 
 def estimate(
@@ -145,6 +163,7 @@ def estimate(
     nearest: bool = False,
     tested: bool = False,
     possible: Mapping[str, Possible] = MappingProxyType({}),
+    figures: FigureRules | None = None,
 ) -> PublishedTable:
     """The published table of a query.
 
@@ -160,12 +179,14 @@ def estimate(
             chose, maybe none, or all but those that are left out.
         suppress_below: A measure, and the number below which a row is withheld: all of its numbers are then blank.
             It is the noisy number that decides, so that this reveals nothing more.
-        unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
+        unreliable_above: A cell is unreliable where margin > this x |value|, or by ``figures`` half its interval;
+            None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
         tested: Whether the interval of a quotient is the set that an exact test of the noise gives
             (``measures.quotients``).
         possible: By measure, what its true numbers can be; left out: what its own quantities say (``Measure.within``).
+        figures: The rules by which numbers are judged; None: those of plans from before there were others.
 
     Returns:
         The table; its rows depend on the keys alone.
@@ -179,15 +200,14 @@ def estimate(
     if suppress_below is not None:
         label, limit = suppress_below
         gone = ~(found[label].value >= float(limit))  # what cannot be said to reach the limit goes as well
+    rules = ShowRules(unreliable_above, unreliable_show, nearest, figures)
     return PublishedTable(
         name=name,
         title=title,
         key_columns=tuple(key_columns),
         keys=held.columns,
         measures=tuple(
-            _published(
-                label, measure, found[label], inputs[label], gone, unreliable_above, unreliable_show, nearest, possible
-            )
+            _published(label, measure, found[label], inputs[label], gone, rules, possible)
             for label, measure in measures.items()
         ),
         confidence=confidence,
@@ -213,13 +233,15 @@ def table_of_counts(
     unreliable_show: Literal["flag", "blank"],
     nearest: bool = False,
     whole: bool,
+    figures: FigureRules | None = None,
 ) -> PublishedTable:
     """The published table of one number per row, a count whose standard error is known already.
 
     Standard error and margin are those of the estimate, which noise alone decides. The interval is the estimate with
     its margin, cut where counts end at 0; it holds the true count as often as it says. A number that was made
-    non-negative or whole can lie outside of it, and has a bias that no margin covers. Sums along a column are not
-    moved: they need not be whole, and a prefix can be less than the one before it.
+    non-negative or whole can lie outside of it, and has a bias that no margin covers; with ``figures`` the interval is
+    lengthened up to that number, which loses nothing. Sums along a column are not moved: they need not be whole, and a
+    prefix can be less than the one before it.
 
     Args:
         name: The name of the table.
@@ -233,23 +255,29 @@ def table_of_counts(
         error: The standard error of the estimate.
         reach: A margin, in standard errors.
         confidence: The confidence of the margins.
-        unreliable_above: A cell is unreliable where margin > this x |published|; None: never.
+        unreliable_above: A cell is unreliable where margin > this x |published|, or by ``figures`` half its interval;
+            None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
         whole: Whether ``published`` is whole numbers.
+        figures: The rules by which numbers are judged; None: those of plans from before there were others.
     """
     value = published.astype(np.float64, copy=False)
     margin = error * reach
     blank = np.zeros(value.shape, dtype=bool)
-    unreliable = blank if unreliable_above is None else margin > float(unreliable_above) * np.abs(value)
-    lower, upper = interval(estimate, margin, (Fraction(0), None), nearest=nearest)
+    lower, upper = interval(estimate, margin, _COUNTED, nearest=nearest)
     moved = published is not estimate
     value, estimate = value + 0.0, estimate + 0.0  # no negative zero
-    if unreliable_show == "blank" and unreliable.any():
+    if moved and figures is not None:  # of a whole number the whole ends that are nearest hold as much
+        ends = (np.rint(lower), np.rint(upper)) if whole else (lower, upper)
+        lower, upper = np.minimum(ends[0], value), np.maximum(ends[1], value)
+    rules = ShowRules(unreliable_above, unreliable_show, nearest, figures)
+    caution, unreliable, hidden = rules.judged(value, margin, lower, upper, _COUNTED, blank, counts=True)
+    if hidden.any():
         value, estimate, error, margin, lower, upper = (
-            np.where(unreliable, np.nan, each) for each in (value, estimate, error, margin, lower, upper)
+            np.where(hidden, np.nan, each) for each in (value, estimate, error, margin, lower, upper)
         )
-    for numbers in (value, estimate, error, margin):
+    for numbers in (value, estimate, error, margin, lower, upper):
         numbers.flags.writeable = False
     shown = PublishedMeasure(
         name=label,
@@ -259,10 +287,11 @@ def table_of_counts(
         margin=margin,
         lower=lower,
         upper=upper,
-        status=statuses(blank, unreliable),
+        status=statuses(blank, unreliable, caution),
         places=0 if whole else None,
         integer=whole,
         unadjusted=estimate if moved else None,
+        held=figures is not None,
     )
     return PublishedTable(
         name=name,
@@ -305,36 +334,32 @@ def _published(
     found: Estimate,
     noisy: Sequence[Noisy],
     gone: Flags,
-    above: Fraction | None,
-    show: Literal["flag", "blank"],
-    nearest: bool,
+    rules: ShowRules,
     possible: Mapping[str, Possible],
 ) -> PublishedMeasure:
     blank = np.isnan(found.value) | gone
-    unreliable = np.zeros_like(blank)
-    if above is not None:
-        unreliable = ~blank & (found.margin > float(above) * np.abs(found.value))
-    hidden = blank | unreliable if show == "blank" else blank
-    value, margin = _without(found.value, hidden), _without(found.margin, hidden)
     quantities = [part.quantity for part in noisy]
-    grid = measure.grid(quantities)
+    grid = measure.grid(quantities) if all(part.values.dtype.kind == "i" for part in noisy) else None
     bounds = possible[name] if name in possible else measure.bounds(quantities)
     if found.ends is None:
-        lower, upper = interval(value, margin, bounds, grid=grid, nearest=nearest)
+        ends = interval(found.value, found.margin, bounds, grid=grid, nearest=rules.nearest)
     else:
-        lower, upper = outward_ends(_without(found.ends[0], hidden), _without(found.ends[1], hidden), bounds)
+        ends = outward_ends(*found.ends, bounds)
+    caution, unreliable, hidden = rules.judged(found.value, found.margin, *ends, bounds, blank, counts=measure.is_count)
+    lower, upper = (_without(each, hidden) for each in ends)
     return PublishedMeasure(
         name=name,
         measure=measure,
-        value=value,
+        value=_without(found.value, hidden),
         standard_error=_without(found.standard_error, hidden),
-        margin=margin,
+        margin=_without(found.margin, hidden),
         lower=lower,
         upper=upper,
-        status=statuses(blank, unreliable),
+        status=statuses(blank, unreliable, caution),
         places=_places(grid),
         integer=measure.is_count and grid == 1,
         tested=found.ends is not None,
+        held=rules.figures is not None,
     )
 
 

@@ -21,9 +21,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Discriminator, Tag
 
 from dprelease.errors import PlanError
-from dprelease.measures.base import Estimate, Expected, Flaw, Measure, Noisy, Possible, WrittenMeasure
+from dprelease.measures.base import (
+    Flaw,
+    Measure,
+    Possible,
+    WrittenMeasure,
+)
 from dprelease.measures.count import Count, CountDistinct
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.mean import Mean
+from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.measures.quantile import Max, Min, Quantiles
 from dprelease.measures.ratio import PlannedRatio, Ratio
 from dprelease.measures.sum import Sum
@@ -41,6 +48,7 @@ __all__ = [
     "Measure",
     "Noisy",
     "Possible",
+    "PrefixCounts",
     "expand_measures",
     "unsaid_by",
 ]
@@ -62,7 +70,9 @@ MEASURES: dict[str, type[Measure]] = {
 }
 """What an author can write, by the word that asks for it."""
 
-_STANDING = dict.fromkeys(each.stands for each in MEASURES.values() if issubclass(each, WrittenMeasure))
+_STANDING = dict.fromkeys(
+    stands for each in MEASURES.values() if issubclass(each, WrittenMeasure) for stands in each.stands
+)
 PLANNED: dict[str, type[Measure]] = {each.tag or each.kind: each for each in _STANDING}
 """What stands in a plan for what an author wrote, by the field that tells it."""
 

@@ -5,86 +5,27 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
+from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
-__all__ = [
-    "Estimate",
-    "Expected",
-    "Flaw",
-    "Measure",
-    "Noisy",
-    "Possible",
-    "Widest",
-    "WrittenMeasure",
-]
+__all__ = ["Flaw", "Measure", "Possible", "Widest", "WrittenMeasure"]
 
 Floats = npt.NDArray[np.float64]
 
 Possible = tuple[Fraction | None, Fraction | None]
 """The least and the largest that a true number can be; None: nothing is known on that side."""
-
-
-@dataclass(frozen=True, eq=False)
-class Noisy:
-    """One measurement of a quantity, with the public law of its noise; all in grid steps.
-
-    Of a quantile the values are grid multiples within its clip, and the law is that of their score.
-
-    Attributes:
-        quantity: What was measured.
-        values: Noisy, ``(cells,)``.
-        law: Of the noise on one of them.
-        drawn: Which step measured it: numbers of one step may have been drawn together; empty: not known.
-    """
-
-    quantity: Quantity
-    values: npt.NDArray[np.int64]
-    law: Law
-    drawn: str = ""
-
-    def scaled(self, number: Floats | npt.NDArray[np.int64] | float) -> Floats:
-        """Grid steps to units of the column."""
-        step = float(self.quantity.step)
-        return np.asarray(number, dtype=np.float64) * step
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """One number per cell with its uncertainty, all of shape ``(cells,)``; NaN means blank.
-
-    Attributes:
-        value: The number.
-        standard_error: Of its noise.
-        margin: The true number lies in value -/+ margin as often as was asked.
-        ends: The lower and the upper ends of an interval within value -/+ margin which holds it as often; None: the
-            margin is all that is known.
-    """
-
-    value: Floats
-    standard_error: Floats
-    margin: Floats
-    ends: tuple[Floats, Floats] | None = None
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Accuracy that the noise law promises before any draw, or why it cannot say."""
-
-    standard_error: float | None = None
-    margin: float | None = None
-    why_null: str | None = None
 
 
 class Flaw(NamedTuple):
@@ -117,7 +58,7 @@ class Widest(NamedTuple):
     says: str
 
 
-class Measure(Value):
+class Measure(GrownValue):
     """One published number per cell.
 
     A measure names the quantities that it needs (each is measured once, by one step, however many measures
@@ -130,6 +71,7 @@ class Measure(Value):
     Attributes:
         where: The rows that it looks at, beside the query's own ``where``; None: all. Every quantity that it needs
             looks at these rows alone.
+        weighted: Whether rows count as often as they weigh; None: where the table has weights.
         kind: The field by which a spec or a plan asks for it; the field's text is a column, or a word of ``words``.
         plural: The name of such numbers in the plural, as a sentence begins with it.
         method: Sentences of the report on how such numbers are made of noisy measurements.
@@ -143,13 +85,17 @@ class Measure(Value):
         by_weights: Whether its variance is that of its draws, added up by :meth:`weights`; if not, it has its own
             :meth:`error`.
         joined: A sentence on numbers that are made of two draws; ``{}`` stands for their names.
+        gaussian: Whether its noise must be Gaussian, which needs a delta.
         other_form: When another one of :meth:`alternatives` is taken than the first: ``shared``: where other measures
             need all of its quantities, and sums are put together; ``offered``: where every quantity is measured anyway;
             ``centred``: where the counts of columns are.
         grid_kind: A kind of quantity, by which the column says its grid; None: no values are rounded and clipped.
         widest: The widest clip; None: any.
+        weighs: Whether rows can have weights in it.
+        has_totals: Whether that of a coarser cell is made of sums of what its cells are made of.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("weighted",)
     kind: ClassVar[str]
     plural: ClassVar[str]
     method: ClassVar[tuple[str, ...]]
@@ -161,11 +107,15 @@ class Measure(Value):
     direct: ClassVar[bool] = False
     by_weights: ClassVar[bool] = True
     joined: ClassVar[str] = ""
+    gaussian: ClassVar[bool] = False
     other_form: ClassVar[Literal["shared", "offered", "centred"]] = "shared"
     grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
     widest: ClassVar[Widest | None] = None
+    weighs: ClassVar[bool] = False
+    has_totals: ClassVar[bool] = False
 
     where: str | None = None
+    weighted: bool | None = None
 
     @property
     def target(self) -> str | None:
@@ -177,6 +127,10 @@ class Measure(Value):
     def column(self) -> str | None:
         """The column that is measured, if it is one."""
         return None if self.target in self.words else self.target
+
+    def row_weight(self, table: Table) -> RowWeight | None:
+        """What a row of the table weighs in this number; None: every row counts once."""
+        return None if table.weight is None or self.weighted is False else table.weight.row
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -191,6 +145,11 @@ class Measure(Value):
     @property
     def counted(self) -> str | None:
         """What it counts one by one: ``rows``, ``units``, or the column whose values it counts; None: it does not."""
+        return None
+
+    @property
+    def sampled_as(self) -> Literal["total", "share"] | None:
+        """Where rows have weights: whether it is a total of people, or a share of the last one of ``others``."""
         return None
 
     @property
@@ -364,13 +323,13 @@ class WrittenMeasure(Measure):
     """What an author writes and other measures stand for in a plan: it needs, draws and estimates nothing itself.
 
     Attributes:
-        stands: The class of the measures that stand for it.
+        stands: The classes of the measures that can stand for it.
     """
 
     plural: ClassVar[str] = ""
     method: ClassVar[tuple[str, ...]] = ()
     held: ClassVar[bool] = False
-    stands: ClassVar[type[Measure]]
+    stands: ClassVar[tuple[type[Measure], ...]]
 
     @abstractmethod
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:

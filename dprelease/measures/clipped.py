@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Measure
-from dprelease.measures.text import FormulaTerm, exact_text, operand
+from dprelease.measures.text import FormulaTerm, exact_text, operand, weighed
 from dprelease.noise import Law
 
 __all__ = ["Clipped", "Ranged", "clip_of", "joint_margins", "mean_of"]
@@ -40,6 +40,7 @@ class Ranged(Measure):
             high=int(high / step),
             where=self.where,
             per=self.per(table),
+            weight=self.row_weight(table) if kind == "sum" else None,
         )
 
     def of_values(self, name: str, unit: str, table: Table, one: str) -> str:
@@ -57,7 +58,9 @@ class Ranged(Measure):
             limits = (declared.low, declared.high)
         each = f"what one {one} adds up to in a cell" if self.per(table) == "unit_cell" else "each value"
         moved = f", {each} first moved into {exact_text(limits[0])} to {exact_text(limits[1])}" if limits else ""
-        return f"{name} of {self.column}{unit}{moved}"
+        weight = self.row_weight(table)
+        told = "" if weight is None else weighed(weight)
+        return f"{'' if weight is None else 'weighted '}{name} of {self.column}{unit}{moved}{told}"
 
     def unit_of(self, table: Table) -> str:
         """The unit of the column in words, with the blank before it; empty where none is declared."""
@@ -91,7 +94,8 @@ class Clipped(Ranged):
 
     def how_many(self, table: Table) -> Quantity:
         """How many values there are to clip."""
-        return Quantity(kind="nonnull", column=self.column, where=self.where, per=self.per(table))
+        weight = self.row_weight(table)
+        return Quantity(kind="nonnull", column=self.column, where=self.where, per=self.per(table), weight=weight)
 
     def summed(self, table: Table) -> Quantity:
         """The sum of the clipped values."""
@@ -108,7 +112,7 @@ def clip_of(quantity: Quantity) -> tuple[Fraction, Fraction]:
     return quantity.low * quantity.step, quantity.high * quantity.step
 
 
-def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[int, ...]:
+def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[float, ...]:
     """Margins that hold for all of several draws together with this confidence (Bonferroni)."""
     alpha = (1 - confidence) / len(laws)
     return tuple(law.margin(1 - alpha) for law in laws)

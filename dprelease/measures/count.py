@@ -10,9 +10,10 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Measure, Noisy, Possible
+from dprelease.measures.base import Measure, Possible
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
-from dprelease.measures.text import Formula, FormulaTerm
+from dprelease.measures.text import Formula, FormulaTerm, operand, weighed
 from dprelease.noise import Law
 
 __all__ = ["Count", "CountDistinct"]
@@ -34,25 +35,27 @@ class _Counting(Measure):
         return (Fraction(0), None)
 
     def grid(self, quantities: Sequence[Quantity]) -> Fraction:
-        """1, or 1/2 for half the sum of two numbers."""
-        return Fraction(1, len(quantities))
+        """1, or 1/2 for half the sum of two numbers; the step of the weights as often."""
+        return quantities[0].grid / len(quantities)
 
     def least_above_zero(self, quantities: Sequence[Quantity]) -> Fraction:
-        """1: the true number is whole."""
-        return Fraction(1)
+        """1: the true number is whole; the step of the weights."""
+        return quantities[0].grid
 
     def coefficients(self, quantities: Sequence[Quantity]) -> tuple[Fraction, ...]:
-        """1 of a count; a half of each of two numbers whose half sum it is."""
-        return (Fraction(1, len(quantities)),) * len(quantities)
+        """1 of a count; a half of each of two numbers whose half sum it is; each times its grid."""
+        return (quantities[0].grid / len(quantities),) * len(quantities)
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """1 of a count; a quarter of each of two numbers whose half sum it is."""
-        return (1.0,) if len(quantities) == 1 else (0.25, 0.25)
+        """1 of a count; a quarter of each of two numbers whose half sum it is; each times its grid squared."""
+        return (float(quantities[0].grid / len(quantities)) ** 2,) * len(quantities)
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """The noisy counts; the margin is exact by the noise law, or by that of the sum of two draws."""
-        value = np.asarray(np.mean([part.values for part in noisy], axis=0, dtype=np.float64))
-        expected = _accuracy([part.law for part in noisy], confidence)
+        quantities = [part.quantity for part in noisy]
+        steps = np.asarray(np.mean([part.values for part in noisy], axis=0, dtype=np.float64))
+        value = np.asarray(steps * float(quantities[0].grid), dtype=np.float64)
+        expected = _accuracy(quantities, [part.law for part in noisy], confidence)
         return Estimate(
             value=value,
             standard_error=np.full_like(value, expected.standard_error),
@@ -60,21 +63,24 @@ class _Counting(Measure):
         )
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
-        """The number itself, or half the sum of two."""
-        return Formula(terms[0].name if len(terms) == 1 else f"({terms[0].name} + {terms[1].name}) / 2")
+        """The number itself, or half the sum of two, in steps of the weights where it has some."""
+        text = terms[0].name if len(terms) == 1 else f"({terms[0].name} + {terms[1].name}) / 2"
+        grid = terms[0].quantity.grid
+        return Formula(text if grid == 1 else f"({text}) * {operand(grid)}")
 
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
     ) -> Expected:
         """The same for every cell, whatever the data."""
-        return _accuracy(laws, confidence)
+        return _accuracy(quantities, laws, confidence)
 
 
 class Count(_Counting):
     """A count, unbiased; the noise is integer, so it stays an integer, and it may be negative.
 
     ``rows`` counts rows, ``units`` counts the different units among them (the same where every row is a unit), a
-    column counts its non-null values.
+    column counts its non-null values. Where rows have weights it is the sum of the weights of what is counted, an
+    estimate of how many there are in the population; units have none.
 
     All but the number of all rows can also be told as half the sum of two numbers: how many more of the rows count
     than do not (its balance), and how many rows there are. Every row moves the first by exactly 1, whatever it holds,
@@ -94,6 +100,8 @@ class Count(_Counting):
         "end in a half: {}."
     )
     other_form: ClassVar[Literal["centred"]] = "centred"
+    weighs: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = True
     count: str
 
     @property
@@ -102,12 +110,21 @@ class Count(_Counting):
         return self.count
 
     @property
+    def sampled_as(self) -> Literal["total"] | None:
+        """A total, unless it is one of records."""
+        return None if self.weighted is False else "total"
+
+    @property
     def adds_rows(self) -> bool:
         """Not of units: each counts once in a cell."""
         return self.count != "units"
 
     def described(self, table: Table, unit: str) -> str:
         """What is counted; of rows also who is one, where that is only declared."""
+        weight = self.row_weight(table)
+        if weight is not None:
+            which = "" if self.column is None else f" in which {self.count} has a value"
+            return f"weighted number of records{which}{weighed(weight)}"
         if self.count == "units" and table.unit_id is not None:
             return f"number of units: each {unit} once in a cell"
         if self.column is None:
@@ -118,9 +135,10 @@ class Count(_Counting):
         """One: the rows, the units, or the non-null values of a column."""
         if self.count == "units" and table.unit_id is not None:
             return (Quantity(kind="units", where=self.where),)
+        weight = self.row_weight(table)
         if self.count in ("rows", "units"):
-            return (Quantity(kind="rows", where=self.where),)
-        return (Quantity(kind="nonnull", column=self.count, where=self.where),)
+            return (Quantity(kind="rows", where=self.where, weight=weight),)
+        return (Quantity(kind="nonnull", column=self.count, where=self.where, weight=weight),)
 
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
         """But for the number of all rows or units also (those that count less those that do not, all)."""
@@ -151,10 +169,12 @@ class CountDistinct(_Counting):
 def _centred(plain: Quantity) -> tuple[Quantity, Quantity]:
     """The balance of a count, and all rows or units of the cell: it is half of their sum."""
     units = plain.kind == "units"
-    balance = Quantity(kind="balance", column=plain.column, where=plain.where, per="unit_cell" if units else "row")
-    return balance, Quantity(kind="units" if units else "rows")
+    per: Literal["row", "unit_cell"] = "unit_cell" if units else "row"
+    balance = Quantity(kind="balance", column=plain.column, where=plain.where, per=per, weight=plain.weight)
+    return balance, Quantity(kind="units" if units else "rows", weight=plain.weight)
 
 
-def _accuracy(laws: Sequence[Law], confidence: Fraction) -> Expected:
+def _accuracy(quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction) -> Expected:
     law = laws[0] if len(laws) == 1 else SumLaw(laws[0], laws[1])
-    return Expected(float(np.sqrt(law.variance)) / len(laws), law.margin(confidence) / len(laws))
+    unit = float(quantities[0].grid / len(laws))
+    return Expected(float(np.sqrt(law.variance)) * unit, law.margin(confidence) * unit)

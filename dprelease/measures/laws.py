@@ -23,6 +23,7 @@ from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
+from dprelease.noise.weighted_sums import WeightedLaw
 
 __all__ = ["DrawBlocks", "KnownLaw", "SharedLaw", "SumLaw", "draw_blocks", "tail_above"]
 
@@ -61,7 +62,7 @@ class SumLaw:
         return self.first.variance + float(self.weight) ** 2 * self.second.variance
 
     @lru_cache(maxsize=1 << 14)  # noqa: B019 - laws are small frozen values, and the cache is bounded
-    def margin(self, confidence: Fraction) -> int:
+    def margin(self, confidence: Fraction) -> float:
         """An m with P(|X + weight Y| <= m) >= confidence: the smallest, or larger by a hair where scales are large.
 
         The margins of two draws at half the error probability each, added up, are always enough (Bonferroni). For
@@ -74,12 +75,14 @@ class SumLaw:
         weight = abs(self.weight)
         if weight == 0:
             return self.first.margin(confidence)
+        if isinstance(self.first, WeightedLaw) and isinstance(self.second, WeightedLaw):
+            return self.first.plus(self.second, weight).margin(confidence)
         enough = self.first.margin(1 - alpha / 2) + weight * self.second.margin(1 - alpha / 2)
         first, second = self.first, self.second
         if not isinstance(first, KnownLaw) or not isinstance(second, KnownLaw):
             return enough
         points, beyond = _grid(second, alpha)
-        low, high, within = -1, enough, max(1, enough >> 20)
+        low, high, within = -1, int(enough), max(1, int(enough) >> 20)
         middle, step = round(NormalDist().inv_cdf(1 - float(alpha) / 2) * math.sqrt(self.variance)), 1
         while high - low > within:
             if within > 1 or not low < middle < high:

@@ -10,8 +10,9 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible
+from dprelease.measures.base import Floats, Possible
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
@@ -34,7 +35,9 @@ class Mean(Clipped):
         "It is held within its clip, and blank where the noisy count is below 1.",
     )
     held: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = True
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
+    weighs: ClassVar[bool] = True
     mean: str
 
     def described(self, table: Table, unit: str) -> str:
@@ -60,7 +63,7 @@ class Mean(Clipped):
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """The weights of S / N at the worst mean r, an end of the clip: 1 / N^2 and r^2 / N^2."""
-        worst, step = _worst(quantities[0]), float(quantities[0].step)
+        worst, step = _worst(quantities[0]), float(quantities[0].grid)
         unit = (step / (count or 1)) ** 2
         return (unit, unit * worst**2)
 
@@ -119,11 +122,12 @@ class Mean(Clipped):
         summed, law_sum, law_count = quantities[0], laws[0], laws[1]
         worst = _worst(summed)
         m_sum, m_count = joint_margins(laws, confidence)
-        sums, counts = np.array([worst * count]), np.array([float(count)])
+        size = count / float(summed.weight_step)
+        sums, counts = np.array([worst * size]), np.array([size])
         least, most = _box(sums, counts, m_sum, m_count)
         spread = float(summed.high - summed.low)
         margin = min(max(worst - float(least[0]), float(most[0]) - worst), spread)
-        error = float(np.sqrt(law_sum.variance + worst**2 * law_count.variance)) / count
+        error = float(np.sqrt(law_sum.variance + worst**2 * law_count.variance)) / size
         step = float(summed.step)
         return Expected(error * step, margin * step)
 
@@ -140,7 +144,7 @@ class Mean(Clipped):
         summed = quantities[0]
         ends = (float(summed.low - summed.centre), float(summed.high - summed.centre))
         draws = (Draw(laws[0], 1.0, 0.0), Draw(laws[1], 0.0, 1.0))
-        margin = widest_reach(draws, ends, confidence, count)
+        margin = widest_reach(draws, ends, confidence, count / float(summed.weight_step))
         return Expected(found.standard_error, margin * float(summed.step))
 
 

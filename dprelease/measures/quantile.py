@@ -9,26 +9,32 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, Literal
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import (
-    Estimate,
-    Expected,
     Flaw,
     Floats,
     Measure,
-    Noisy,
     Possible,
     Widest,
     WrittenMeasure,
 )
 from dprelease.measures.clipped import Ranged, clip_of, joint_margins
+from dprelease.measures.counted_quantile import (
+    FEWEST_CLASSES,
+    MOST_CLASSES,
+    CountedQuantile,
+    CountedRatio,
+    CountedShare,
+)
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
 
@@ -166,7 +172,7 @@ class Quantile(Ranged):
 class _Choices(Ranged, WrittenMeasure):
     """What is asked of the ranks of a column's values: one published number for each rank."""
 
-    stands: ClassVar[type[Measure]] = Quantile
+    stands: ClassVar[tuple[type[Measure], ...]] = (Quantile,)
     foreseen: ClassVar[Literal["never"]] = "never"
     grid_kind: ClassVar[Literal["quantile"]] = "quantile"
     widest: ClassVar[Widest] = Widest(2**31, "DPR-S581", "spans more than 2^31 steps of {}, too many to choose from")
@@ -184,7 +190,9 @@ class _Choices(Ranged, WrittenMeasure):
         ranks = self._ranks(name)
         among = tuple(sorted(set(ranks.values())))
         return {
-            label: Quantile(quantile=str(self.column), at=at, among=among, clip=self.clip, where=self.where)
+            label: Quantile(
+                quantile=str(self.column), at=at, among=among, clip=self.clip, where=self.where, weighted=self.weighted
+            )
             for label, at in ranks.items()
         }
 
@@ -192,12 +200,76 @@ class _Choices(Ranged, WrittenMeasure):
 class Quantiles(_Choices):
     """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
 
+    model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True)
+    stands: ClassVar[tuple[type[Measure], ...]] = (Quantile, CountedQuantile, CountedRatio, CountedShare)
     kind: ClassVar[str] = "quantiles"
     quantiles: str
     at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
+    from_: Literal["counts", "ranks"] | None = Field(
+        None, alias="from", description="`counts`: one draw for all ranks; left out: `ranks`, a draw for each."
+    )
+    edges: tuple[Fraction, ...] | None = Field(
+        None,
+        description="With counts: where each class of values begins, from the clip's low end on; else 1,024 alike.",
+        examples=[[0, 10000, 20000, 50000]],
+    )
+    ratio_of: tuple[Fraction, Fraction] | None = Field(
+        None,
+        description="With counts: how many times the second quantile the first is: P90 / P10.",
+        examples=[[0.9, 0.1]],
+    )
+    below: tuple[Fraction, ...] | None = Field(
+        None, description="With counts: the share of values below each of these.", examples=[[12000, 24000]]
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_unsaid(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs that do not say what is drawn keep the fingerprint that they had before one could."""
+        unsaid = {"from", "from_"} if self.from_ is None else set()
+        unsaid |= {name for name in (*self.LATER, "edges", "ratio_of", "below") if getattr(self, name) is None}
+        fields: dict[str, Any] = written(self)
+        return {name: each for name, each in fields.items() if name not in unsaid}
+
+    @property
+    def gaussian(self) -> bool:  # type: ignore[override]  # said by the class of other kinds
+        """Where counts are drawn."""
+        return self.counted_from == "counts"
+
+    @property
+    def counted_from(self) -> Literal["counts", "ranks"]:
+        """What is drawn."""
+        return self.from_ or "ranks"
 
     def _ranks(self, name: str) -> dict[str, Fraction]:
         return {quantile_name(name, at): at for at in self.at}
+
+    def _ratios(self, name: str) -> dict[str, tuple[Fraction, Fraction]]:
+        if self.ratio_of is None:
+            return {}
+        over, under = self.ratio_of
+        return {quantile_name(f"{quantile_name(name, over)}_to", under): (over, under)}
+
+    def _shares(self, name: str) -> dict[str, Fraction]:
+        return {f"{name}_below_{exact_text(each)}".translate(_AS_NAME): each for each in self.below or ()}
+
+    def published(self, name: str) -> tuple[str, ...]:
+        """One name for each rank, then for each ratio and each share."""
+        return (*self._ranks(name), *self._ratios(name), *self._shares(name))
+
+    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
+        """One measure for each number, of the kind that is drawn."""
+        if self.counted_from == "ranks":
+            return super().planned(name, others)
+        said = {"clip": self.clip, "where": self.where, "edges": self.edges or (), "weighted": self.weighted}
+        found: dict[str, Measure] = {
+            label: CountedQuantile(counted_quantile=self.quantiles, at=at, **said)
+            for label, at in self._ranks(name).items()
+        }
+        for label, (over, under) in self._ratios(name).items():
+            found[label] = CountedRatio(counted_ratio=self.quantiles, over=over, under=under, **said)
+        for label, below in self._shares(name).items():
+            found[label] = CountedShare(counted_share=self.quantiles, below=below, **said)
+        return found
 
     def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
         """Each rank once, from 0 to 1, rising: the published columns come in that order."""
@@ -210,6 +282,42 @@ class Quantiles(_Choices):
                 yield Flaw("DPR-S580", here, "is there already", "write every rank once")
             elif number and rank < self.at[number - 1]:
                 yield Flaw("DPR-S580", here, "is smaller than the one before", "write them rising: [0.25, 0.5, 0.75]")
+        yield from self._flaws_of_edges()
+        yield from self._flaws_of_more()
+
+    def _flaws_of_edges(self) -> Iterator[Flaw]:
+        """Classes of counts begin one after the other, within the clip and from its low end on."""
+        if self.edges is None:
+            return
+        code, clip = "DPR-S587", self.clip
+        if self.counted_from == "ranks":
+            yield Flaw(code, ("edges",), "stands beside no counts", "write `from: counts`, or leave `edges` out")
+        elif clip is None:
+            yield Flaw(code, ("edges",), "needs a `clip`, at whose low end the first class begins", "write `clip` too")
+        elif len(self.edges) < FEWEST_CLASSES or any(b <= a for a, b in pairwise(self.edges)):
+            hint = "write two numbers or more: `edges: [0, 10000, 20000]`"
+            yield Flaw(code, ("edges",), "does not rise from class to class", hint)
+        elif self.edges[0] != clip[0] or self.edges[-1] > clip[1]:
+            says = f"does not begin at {clip[0]}, the low end of the clip, or goes beyond {clip[1]}, the high one"
+            yield Flaw(code, ("edges",), says, f"write {clip[0]} first, and nothing above {clip[1]}")
+        elif len(self.edges) > MOST_CLASSES:
+            says = f"has {len(self.edges):,} classes, more than {MOST_CLASSES:,}"
+            yield Flaw("DPR-S588", ("edges",), says, "write fewer edges, or leave them out")
+
+    def _flaws_of_more(self) -> Iterator[Flaw]:
+        """Ratios and shares are of counts; a ratio has the higher rank first, and no value below 0."""
+        for field in ("ratio_of", "below"):
+            if getattr(self, field) is not None and self.counted_from == "ranks":
+                yield Flaw("DPR-S587", (field,), "stands beside no counts", "write `from: counts`, or leave it out")
+        if self.ratio_of is None:
+            return
+        over, under = self.ratio_of
+        if not 0 <= under < over <= 1:
+            hint = "write the higher rank first, both from 0 to 1: [0.9, 0.1]"
+            yield Flaw("DPR-S580", ("ratio_of",), "is no pair of a higher and a lower rank", hint)
+        elif self.clip is None or self.clip[0] < 0:
+            hint = "write a `clip` that begins at 0 or above: a ratio of negative values says nothing"
+            yield Flaw("DPR-S587", ("ratio_of",), "needs a `clip` from 0 on", hint)
 
     def warnings(self) -> Iterator[Flaw]:
         """A warning for every rank that is 0 or 1: the extremes."""
@@ -242,6 +350,9 @@ class Max(_Choices):
     def warnings(self) -> Iterator[Flaw]:
         """That it is an extreme."""
         yield _extreme("max")
+
+
+_AS_NAME = str.maketrans({",": "", ".": "_", "/": "of", "−": "minus_"})
 
 
 def _extreme(*at: str | int) -> Flaw:

@@ -21,6 +21,7 @@ from dprelease.measures.laws import KnownLaw, SharedLaw, draw_blocks, tail_above
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
+from dprelease.noise.weighted_sums import WeightedLaw, normal_reach
 
 __all__ = ["Draw", "box_margins", "reaches"]
 
@@ -71,6 +72,9 @@ def reaches(draws: tuple[Draw, ...], first: Floats, last: Floats, confidence: Fr
     enough = np.min([box, *(_split(draws, sizes, shares, 1 - confidence) for shares in _shares(len(draws)))], axis=0)
     if all(isinstance(each.law, DiscreteGaussianLaw) and each.law.scale >= _WIDE for each in draws):
         enough = np.minimum(enough, _coupled(draws, weights, confidence))
+    sums = [each.law for each in draws if isinstance(each.law, WeightedLaw) and each.law.gaussian]
+    if len(sums) == len(draws):
+        enough = np.minimum(enough, _nearly_normal(sums, weights, 1 - confidence))
     if len(draws) == 2:
         enough = np.minimum(enough, _exact(draws, weights, enough, 1 - confidence))
     return np.asarray(enough * (1 + _PAD))
@@ -105,6 +109,16 @@ def _coupled(draws: Sequence[Draw], weights: Sequence[Floats], confidence: Fract
     variance = sum((weight * scale) ** 2 for weight, scale in zip(weights, scales, strict=True))
     slack = sum(np.abs(weight) for weight in weights)
     return np.asarray((z * np.sqrt(variance) + slack).max(axis=0))
+
+
+def _nearly_normal(laws: Sequence[WeightedLaw], weights: Sequence[Floats], alpha: Fraction) -> Floats:
+    """Of sums of discrete Gaussian draws, each independent of the others: as far from normal as all of them together.
+
+    The standard deviation of W(r) is convex in r, so that it is largest at an end of the bracket.
+    """
+    variance = sum(weight**2 * law.variance for weight, law in zip(weights, laws, strict=True))
+    reach = normal_reach([math.fsum(each) for each in zip(*(law.ripples for law in laws), strict=True)], float(alpha))
+    return np.asarray((reach * np.sqrt(variance)).max(axis=0))
 
 
 def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alpha: Fraction) -> Floats:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.measures.base import Estimate
+from dprelease.measures.estimates import Estimate
 from dprelease.measures.quotient_reach import Draw, box_margins, reaches
 
 __all__ = ["Draw", "quotients", "reach_at", "widest_reach", "with_ends"]

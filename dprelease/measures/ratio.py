@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import numpy as np
 from pydantic import field_validator
 
-from dprelease.canonical import GrownValue
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.base import Estimate, Expected, Floats, Measure, Noisy, Possible, WrittenMeasure
+from dprelease.measures.base import (
+    Floats,
+    Measure,
+    Possible,
+    WrittenMeasure,
+)
 from dprelease.measures.count import Count
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.sum import Sum
 from dprelease.measures.text import Formula, FormulaTerm, operand
@@ -30,7 +35,7 @@ __all__ = ["PlannedRatio", "Ratio"]
 _P = TypeVar("_P", Quantity, Noisy, FormulaTerm)
 
 
-class PlannedRatio(Measure, GrownValue):
+class PlannedRatio(Measure):
     """A quotient of two estimates; its quantities are the first one's, followed by the second one's.
 
     Attributes:
@@ -41,7 +46,7 @@ class PlannedRatio(Measure, GrownValue):
             so).
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("implied",)
+    LATER: ClassVar[tuple[str, ...]] = ("weighted", "implied")
     kind: ClassVar[str] = "ratio"
     tag: ClassVar[str] = "of"
     plural: ClassVar[str] = "Ratios"
@@ -66,6 +71,11 @@ class PlannedRatio(Measure, GrownValue):
     def made_of(self) -> tuple[Measure, ...]:
         """What the two measures are."""
         return self.of
+
+    @property
+    def sampled_as(self) -> Literal["share"] | None:
+        """A share, where it is one of people."""
+        return "share" if self.is_share and self.of[0].weighted is not False else None
 
     @property
     def adds_rows(self) -> bool:
@@ -214,7 +224,7 @@ class PlannedRatio(Measure, GrownValue):
         top = self.of[0].expected(above, laws[: len(above)], half, count)
         bottom = self.of[1].expected(below, laws[len(above) :], half, count)
         m_top, m_bottom = top.margin or 0.0, bottom.margin or 0.0
-        fewest = max(count - m_bottom, 1.0)
+        fewest = max(count - m_bottom, float(self.of[1].least_above_zero(below) or 1))
         # Of a part of a whole the margin is largest at an end, or where the range begins to be held at 1.
         turn = min(max((fewest - m_top) / count, 0.0), 1.0)
         ratios = np.array([*ends, turn] if self.is_share else ends)
@@ -258,13 +268,19 @@ class PlannedRatio(Measure, GrownValue):
         """Whether what is counted above is always among what is counted below, so that the ratio is within [0, 1].
 
         Every row of the first is one of the second where the second one counts rows, the same column, or a column that
-        has a value wherever the condition of the first is true; and where it has no condition, or the same one.
+        has a value wherever the condition of the first is true; and where it has no condition, or the same one. With
+        weights a row counts as often in both.
         """
         above, below = self.of
-        if above.counted is None or below.counted is None:
+        if above.counted is None or below.counted is None or not self._alike:
             return False
         counted = self.implied or below.counted in ("rows", above.counted)
         return counted and below.where in (None, above.where)
+
+    @property
+    def _alike(self) -> bool:
+        """Whether a row counts as often in both: as it weighs, or once."""
+        return len({each.weighted is False for each in self.of}) == 1
 
     def _split(self, parts: Sequence[_P]) -> tuple[Sequence[_P], Sequence[_P]]:
         """What belongs to the first measure and what to the second: quantities, or what says of which one it is."""
@@ -280,7 +296,7 @@ class PlannedRatio(Measure, GrownValue):
         """The least and the largest ratio, where something is known of them."""
         if self.is_share:
             return (0.0, 1.0)
-        if not isinstance(self.of[1], Count) or not isinstance(self.of[0], Sum):
+        if not isinstance(self.of[1], Count) or not isinstance(self.of[0], Sum) or not self._alike:
             return None
         step = float(above[0].step)
         return (above[0].low * step, above[0].high * step)
@@ -291,7 +307,8 @@ class Ratio(WrittenMeasure):
 
     kind: ClassVar[str] = "ratio"
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
-    stands: ClassVar[type[Measure]] = PlannedRatio
+    stands: ClassVar[tuple[type[Measure], ...]] = (PlannedRatio,)
+    has_totals: ClassVar[bool] = True
     ratio: tuple[str, str]
 
     @property

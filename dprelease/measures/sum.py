@@ -10,8 +10,9 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Noisy, Possible
+from dprelease.measures.base import Possible
 from dprelease.measures.clipped import Clipped
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
@@ -35,6 +36,8 @@ class Sum(Clipped):
     held: ClassVar[bool] = False
     foreseen: ClassVar[Literal["always"]] = "always"
     direct: ClassVar[bool] = True
+    weighs: ClassVar[bool] = True
+    has_totals: ClassVar[bool] = True
     joined: ClassVar[str] = (
         "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: {}."
     )
@@ -71,21 +74,21 @@ class Sum(Clipped):
         return (Fraction(0) if first.low >= 0 else None, Fraction(0) if first.high <= 0 else None)
 
     def grid(self, quantities: Sequence[Quantity]) -> Fraction:
-        """The step of the column."""
-        return quantities[0].step
+        """The step of the column, times that of the weights."""
+        return quantities[0].grid
 
     def least_above_zero(self, quantities: Sequence[Quantity]) -> Fraction | None:
         """One step, where no value is negative."""
-        return quantities[0].step if quantities[0].low >= 0 else None
+        return quantities[0].grid if quantities[0].low >= 0 else None
 
     def coefficients(self, quantities: Sequence[Quantity]) -> tuple[Fraction, ...]:
         """The step of a sum; of a count as often as it is taken, the centre times the step."""
-        step = quantities[0].step
+        step = quantities[0].grid
         return (step, step * quantities[0].centre)[: len(quantities)]
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """The squared step of a sum; of a count as often as it is taken, squared."""
-        unit = float(quantities[0].step) ** 2
+        unit = float(quantities[0].grid) ** 2
         return (unit, unit * float(quantities[0].centre) ** 2)[: len(quantities)]
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
@@ -94,7 +97,7 @@ class Sum(Clipped):
         steps = summed.values.astype(np.float64)
         if len(noisy) == 2:
             steps = steps + float(summed.quantity.centre) * noisy[1].values
-        value = summed.scaled(steps)
+        value = steps * float(summed.quantity.grid)
         expected = _accuracy(summed.quantity, [part.law for part in noisy], confidence)
         return Estimate(
             value=value,
@@ -106,7 +109,7 @@ class Sum(Clipped):
         """The sum in units of the column, with the centre as often as there are values."""
         summed = terms[0].quantity
         more = f" + {operand(summed.centre)} * {terms[1].name}" if len(terms) == 2 else ""
-        return Formula(f"({terms[0].name}{more}) * {operand(summed.step)}")
+        return Formula(f"({terms[0].name}{more}) * {operand(summed.grid)}")
 
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
@@ -117,5 +120,5 @@ class Sum(Clipped):
 
 def _accuracy(summed: Quantity, laws: Sequence[Law], confidence: Fraction) -> Expected:
     law = laws[0] if len(laws) == 1 else SumLaw(laws[0], laws[1], summed.centre)
-    step = float(summed.step)
+    step = float(summed.grid)
     return Expected(float(np.sqrt(law.variance)) * step, float(law.margin(confidence)) * step)

@@ -13,8 +13,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.weight import RowWeight
 
-__all__ = ["Formula", "FormulaTerm", "decimal", "exact_text", "operand"]
+__all__ = ["Formula", "FormulaTerm", "decimal", "exact_text", "operand", "weighed"]
 
 
 @dataclass(frozen=True)
@@ -60,3 +61,12 @@ def exact_text(value: Fraction) -> str:
     """A number as a reader sees it: a decimal where one is exact, else a fraction."""
     text = Decimal(value.numerator) / value.denominator
     return decimal(text) if Fraction(text) == value else str(value)
+
+
+def weighed(weight: RowWeight) -> str:
+    """What a weight does to a number, as the end of its description.
+
+    >>> weighed(RowWeight(column="PWGTP", step=Fraction(1), clip=500))
+    ', each record counting as often as its PWGTP says, at most 500 times'
+    """
+    return f", each record counting as often as its {weight.column} says, at most {exact_text(weight.in_units)} times"

@@ -20,8 +20,9 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible, Widest
+from dprelease.measures.base import Floats, Possible, Widest
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
+from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 

@@ -30,8 +30,8 @@ class Law(Protocol):
         """Its variance."""
         ...
 
-    def margin(self, confidence: Fraction) -> int:
-        """The smallest m with P(|noise| <= m) >= confidence."""
+    def margin(self, confidence: Fraction) -> float:
+        """The smallest m with P(|noise| <= m) >= confidence; of one draw a whole number."""
         ...
 
 

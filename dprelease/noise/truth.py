@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, 
     from dprelease.catalog.factor import Factor
     from dprelease.catalog.residual import Residual
 
-__all__ = ["true_factor", "true_numbers", "true_quantile", "true_residual"]
+__all__ = ["true_factor", "true_numbers", "true_prefixes", "true_quantile", "true_residual"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -54,6 +54,21 @@ def true_factor(exact: Exact, factor: Factor) -> Integers:
     for counts, column in zip(table, factor.matrix.T.astype(np.int64), strict=True):
         found += np.multiply.outer(column, counts)
     return np.ascontiguousarray(np.moveaxis(found, 0, factor.axis)).reshape(prod(factor.shape))
+
+
+def true_prefixes(histogram: ExactHistogram) -> tuple[Integers, npt.NDArray[np.float64]]:
+    """How many values of every cell lie up to each class, where every value that occurs in any is a class of its own.
+
+    Between two of them is one more class. Shapes ``(classes,)``, where they begin, rising and in grid steps, and
+    ``(cells, classes)``; NaN in a cell without values.
+    """
+    cells, cell, value, count = open_histogram(histogram)
+    starts = np.unique(np.concatenate([value, value + 1, np.zeros(0 if len(value) else 1, dtype=np.int64)]))
+    table = np.zeros((cells, len(starts)))
+    np.add.at(table, (cell, np.searchsorted(starts, value)), count)
+    found = np.cumsum(table, axis=1)
+    found[found[:, -1] == 0] = np.nan
+    return starts, found
 
 
 def true_quantile(histogram: ExactHistogram, at: Fraction) -> npt.NDArray[np.float64]:

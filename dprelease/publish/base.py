@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any, ClassVar, Literal
 
 from dprelease.canonical import GrownValue, Value
@@ -25,7 +23,6 @@ from dprelease.signature import PublicKey
 
 __all__ = [
     "NOTICE",
-    "UNADJUSTED",
     "AccountFacts",
     "AccountPoint",
     "CapChange",
@@ -34,24 +31,16 @@ __all__ = [
     "Looked",
     "Publication",
     "Restated",
-    "check_header",
-    "check_queries",
-    "column_names",
     "key_as_text",
     "keys_of_query",
     "measure_names",
-    "moves",
     "public_rows",
     "safe_path",
-    "table_header",
     "table_names",
 ]
 
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
-REHEARSAL_COLUMN = "rehearsal"
-UNADJUSTED = "_unadjusted"  # ends the name of the column with the estimate of a number that was moved
 
-_KEY_TYPES = ("text", "integer", "boolean", "date")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 # Names that Windows keeps for devices, whatever their extension.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
@@ -247,35 +236,6 @@ def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
     return tuple(dict.fromkeys([name for name in written if name in query.measures] + sorted(query.measures)))
 
 
-def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
-    """Whether the numbers of a query are moved after they were estimated, by what its workload asks for."""
-    return query.workload is not None and bool({"nonnegative", "integer"} & set(plan.workload(query.workload).post))
-
-
-def column_names(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys.
-
-    A number that was moved after it was estimated has a seventh, the estimate.
-    """
-    keys = [column.name for column in keys_of_query(plan, query)]
-    seventh = plan.publish.layout > 1 and moves(plan, query)
-    return _header(keys, [(name, seventh) for name in measure_names(plan, query)], rehearsal)
-
-
-def table_header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of the files of a table, which is as ``measured.filed`` gives it."""
-    measures = [(each.name, each.unadjusted is not None) for each in table.measures]
-    return _header([each.name for each in table.key_columns], measures, rehearsal)
-
-
-def _header(keys: Sequence[str], measures: Sequence[tuple[str, bool]], rehearsal: bool) -> tuple[str, ...]:
-    found = list(keys)
-    for name, moved in measures:
-        found += [name, f"{name}_se", f"{name}_margin", f"{name}_lower", f"{name}_upper", f"{name}_status"]
-        found += [f"{name}{UNADJUSTED}"] if moved else []
-    return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
-
-
 def keys_of_query(plan: ReleasePlan, query: PlannedQuery) -> tuple[Column, ...]:
     """The key columns of a query's table: those of its ``by``, and the rank before them where it is a ranking."""
     rank = (Column(name=RANK, type="integer"),) if query.ranking is not None else ()
@@ -288,91 +248,12 @@ def public_rows(plan: ReleasePlan, query: PlannedQuery) -> Rows | None:
         return None
     if query.ranges is not None:
         return range_rows(plan.keys(query), query.ranges.which)
+    if query.totals is not None:
+        declared = map(plan.catalog.tables[query.table].column, query.by)
+        return full_product(plan.keys(query)).without(query.totals.left_out(tuple(declared)))
     return full_product(plan.keys(query)).without(left_out_of(query, plan.catalog))
 
 
 def key_as_text(key: Key) -> str:
     """A key as text: as declared; ``true`` and ``false`` in small letters."""
     return str(key).lower() if isinstance(key, bool) else str(key)
-
-
-def check_queries(plan: ReleasePlan) -> None:
-    """Refuse, before any budget is spent, queries whose tables could not be written.
-
-    Raises:
-        PublishError: If a query's name cannot be a file name (DPR-W201) or differs from another one only in
-            its capitals (DPR-W103), if two columns of a table have one name (DPR-W104), if a key column has a
-            type that cannot be a key (DPR-W105), or if a key cannot be stored in that type (DPR-W106).
-    """
-    seen: dict[str, str] = {}
-    sound: set[tuple[str, str]] = set()  # columns: one with 100,000 keys can be that of many queries
-    for query in plan.queries:
-        safe_path(f"{query.name}.csv")
-        other = seen.setdefault(query.name.lower(), query.name)
-        if other != query.name:
-            raise PublishError(
-                f"queries {other!r} and {query.name!r} would be one file where capitals do not count",
-                hint="rename one of them",
-                code="DPR-W103",
-            )
-        _check_columns(plan, query, sound)
-
-
-def _check_columns(plan: ReleasePlan, query: PlannedQuery, sound: set[tuple[str, str]]) -> None:
-    names = column_names(plan, query, rehearsal=True)
-    check_header(names, f"query {query.name!r}", "measure", hint="rename the measure or the key column")
-    for column in keys_of_query(plan, query):
-        if column.type not in _KEY_TYPES:
-            raise PublishError(
-                f"query {query.name!r}: key column {column.name!r} is of type {column.type}",
-                hint=f"a key is one of: {', '.join(_KEY_TYPES)}",
-                code="DPR-W105",
-            )
-        if (query.table, column.name) in sound:
-            continue
-        bad = next((key for key in column.keys or () if not _storable(key, column)), None)
-        if bad is not None:
-            raise PublishError(
-                f"query {query.name!r}: key {bad!r} of column {column.name!r} is no {column.type} that a file can hold",
-                hint="a text key is valid Unicode, an integer has 64 bits, a date is written like 2024-03-07",
-                code="DPR-W106",
-            )
-        if column.name in query.by:  # and no rank, which is no column of the table
-            sound.add((query.table, column.name))
-
-
-def check_header(names: Sequence[str], table: str, number: str, *, hint: str) -> None:
-    """Refuse a table with two columns of one name.
-
-    Args:
-        names: The names of its columns, with the one that marks a rehearsal.
-        table: What it is called.
-        number: What its numbers are called.
-        hint: What to rename.
-
-    Raises:
-        PublishError: DPR-W104.
-    """
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
-        raise PublishError(
-            f"{table} would publish two columns named {twice!r}",
-            detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status, and m_unadjusted where it "
-            "is moved; `rehearsal` marks a rehearsal",
-            hint=hint,
-            code="DPR-W104",
-        )
-
-
-def _storable(key: Key, column: Column) -> bool:
-    if column.type == "integer":
-        return isinstance(key, int) and not isinstance(key, bool) and -(2**63) <= key < 2**63
-    if column.type == "boolean":
-        return isinstance(key, bool)
-    if not isinstance(key, str):
-        return False
-    try:
-        key.encode()
-        return column.type == "text" or bool(date.fromisoformat(key))
-    except ValueError:
-        return False

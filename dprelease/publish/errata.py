@@ -17,7 +17,7 @@ from html import unescape
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guarantee import chances_told
-from dprelease.publish.base import moves
+from dprelease.publish.columns import moves
 from dprelease.publish.site.paging import page_path
 
 __all__ = ["KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,26 +13,28 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, as_rows, estimate, ranking_table
+from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.ranges import line_sums, range_rows, variances_of
+from dprelease.estimate.ranges import line_sums, prefix_counts, range_rows, variances_of
+from dprelease.estimate.sampling import with_sampling
 from dprelease.estimate.tables import full_product, table_of_counts
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
-from dprelease.plan.design.accuracy import normal_margin, reach_of
+from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
+from dprelease.plan.design.accuracy import reach_of
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
-from dprelease.publish.csv_text import written
+from dprelease.publish.totals import table_of_totals
 
 __all__ = [
     "TOP_K",
     "Inputs",
     "as_table",
-    "filed",
     "held_key",
     "inputs_of",
+    "noisy_part",
     "published_tables",
     "queries_as_tables",
     "step_of_sums",
@@ -94,7 +96,9 @@ def queries_as_tables(
         tables = [query.name for query in wanted if query.workload == workload.name]
         if tables:
             made.update(workload_tables(plan, workload, inputs.measured, tables))
-    return tuple(as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted)
+    found = [as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted]
+    catalog = plan.catalog.tables
+    return tuple(with_sampling(each, catalog[query.table]) for each, query in zip(found, wanted, strict=True))
 
 
 def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows | None = None) -> PublishedTable:
@@ -115,19 +119,33 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
         return _summed_table(plan, query, noisy)
     if rows is None and query.selection is not None:
         rows = as_rows(inputs.keys[query.selection], len(query.by))
+    if query.totals is not None:
+        return table_of_totals(plan, query, inputs.noisy, lambda fed: _estimated(plan, query, fed, _unnamed(fed)))
+    return _estimated(plan, query, inputs.of(query), public_rows(plan, query) if rows is None else rows)
+
+
+def _unnamed(fed: Mapping[str, Sequence[Noisy]]) -> Rows:
+    """As many rows as there are numbers; their keys are said where tables are put together."""
+    return Rows([], max(len(noisy.values) for parts in fed.values() for noisy in parts))
+
+
+def _estimated(
+    plan: ReleasePlan, query: PlannedQuery, fed: Mapping[str, Sequence[Noisy]], rows: Rows | None
+) -> PublishedTable:
     return estimate(
         query.name,
         query.title,
         plan.keys(query),
         {label: query.measures[label] for label in measure_names(plan, query)},
-        inputs.of(query),
+        fed,
         confidence=plan.publish.confidence,
-        rows=public_rows(plan, query) if rows is None else rows,
+        rows=rows,
         suppress_below=query.suppress_below,
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
         tested=plan.publish.quotients == "tested",
+        figures=plan.publish.figures,
     )
 
 
@@ -175,10 +193,22 @@ def _noisy(step: Measured, found: Measurement, cells: int) -> tuple[Noisy, ...]:
     """What the step measured, one for each of its quantities."""
     if found.values.shape != (cells * len(step.parts),):
         raise _other(step)
-    return tuple(
-        Noisy(quantity=quantity, values=found.values[at * cells : (at + 1) * cells], law=step.law, drawn=step.id)
-        for at, quantity in enumerate(step.parts)
-    )
+    parts = np.split(found.values, len(step.parts))
+    return tuple(noisy_part(step, at, values) for at, values in enumerate(parts))
+
+
+def noisy_part(step: Measured, part: int, values: npt.NDArray[np.int64]) -> Noisy:
+    """What a step measured of one of its quantities; of counts of classes with what they say of ranks.
+
+    Args:
+        step: The step or invariant of the plan.
+        part: Which of its quantities.
+        values: Of any number of cells; of counts of classes all classes of a cell one after the other.
+    """
+    quantity, prefixes = step.parts[part], None
+    if isinstance(step, Step) and step.factor is not None and quantity.is_counted:
+        prefixes = prefix_counts(values, step.factor, step.scale, quantity.classes, quantity.high)
+    return Noisy(quantity=quantity, values=values, law=step.law, drawn=step.id, prefixes=prefixes)
 
 
 def _selected(found: Measurement, columns: int) -> tuple[tuple[Key, ...], ...]:
@@ -262,6 +292,7 @@ def workload_tables(
             unreliable_show=plan.publish.unreliable_show,
             nearest=plan.publish.intervals == "nearest",
             whole=whole,
+            figures=plan.publish.figures,
         )
     return found
 
@@ -315,6 +346,7 @@ def _summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> Publi
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
         whole=False,
+        figures=plan.publish.figures,
     )
 
 
@@ -342,32 +374,3 @@ def _ranges(query: PlannedQuery) -> PlannedRanges:
     if query.ranges is None:
         raise ValueError("only a query with ranges has sums along a column")
     return query.ranges
-
-
-def filed(plan: ReleasePlan, tables: Iterable[PublishedTable]) -> tuple[PublishedTable, ...]:
-    """The tables as their files have them: by the rules of the layout that the plan names.
-
-    A layout decides bytes of files that were published, so that it is never changed; a further one gets the next
-    number. Files of the first layout have no column for the estimate of a number that was moved; what people read tells
-    of it in either layout. In the second one
-
-    - the margin of a number that was made whole is the next whole one: files hold whole numbers there, and the nearest
-      could be too small (ends of the interval are rounded to the nearest, for the true number is whole as well);
-    - a number on a decimal grid is the double that its text in the CSV file reads as, so that Parquet has the same.
-    """
-    return tuple(
-        replace(table, measures=tuple(_filed(each, plan.publish.layout) for each in table.measures)) for table in tables
-    )
-
-
-def _filed(measure: PublishedMeasure, layout: int) -> PublishedMeasure:
-    if layout == 1:
-        return measure if measure.unadjusted is None else replace(measure, unadjusted=None)
-    if measure.integer:
-        return measure if measure.unadjusted is None else replace(measure, margin=np.ceil(measure.margin))
-    if not measure.places:
-        return measure
-    value, margin, lower, upper = (
-        written(each, measure.places) for each in (measure.value, measure.margin, measure.lower, measure.upper)
-    )
-    return replace(measure, value=value, margin=margin, lower=lower, upper=upper)

@@ -10,7 +10,7 @@ from dprelease.errors import MissingExtra, PublishError
 from dprelease.formats import FORMATS, Format
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.ranges import rows_of
-from dprelease.publish.base import check_queries
+from dprelease.publish.columns import check_queries
 from dprelease.publish.derive.tables import check_derived_tables
 
 __all__ = ["check_publishable", "missing_extras", "named_function"]

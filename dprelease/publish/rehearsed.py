@@ -12,26 +12,33 @@ workloads and the sums of ranges, the numbers of derived tables, and whether fil
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import MissingExtra, PublishError
-from dprelease.estimate import PublishedTable, Rows
+from dprelease.estimate import PublishedTable, Rows, coded
 from dprelease.estimate.keys import crossed
 from dprelease.estimate.tables import table_of_counts
-from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.document.ranges import rows_of
 from dprelease.privacy.budget import Loss
-from dprelease.publish.base import AccountFacts, AccountPoint, Content, Facts, moves
+from dprelease.publish.base import (
+    AccountFacts,
+    AccountPoint,
+    Content,
+    Facts,
+    key_as_text,
+)
 from dprelease.publish.bundle.measurements import recipe_file
 from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
 from dprelease.publish.bundle.step_files import RECIPE
+from dprelease.publish.columns import moves
 from dprelease.publish.derive.tables import outline
-from dprelease.publish.measured import TOP_K, Inputs, as_table
+from dprelease.publish.measured import TOP_K, Inputs, as_table, noisy_part
 
 __all__ = ["MOST_NUMBERS", "rehearse"]
 
@@ -92,13 +99,16 @@ def _zeros(plan: ReleasePlan, some: bool) -> dict[str, Measurement]:
             values = np.arange(step.numbers or 0)
         else:
             cells = len(selected[selections[step.id] or ""]) if step.cells is None else step.cells
+            cells = cells // len(step.parts[0].classes) if step.parts[0].is_counted else cells
             values = np.concatenate([_zero(part, cells) for part in step.parts])
         found[step.id] = Measurement(step.id, values)
     return found
 
 
 def _zero(quantity: Quantity, cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Zeros; of a quantile, which is a place on its grid, the nearest of these to it."""
+    """Zeros; of a quantile, which is a place on its grid, the nearest of these to it; of classes one for each."""
+    if quantity.is_counted:
+        return np.zeros(cells * len(quantity.classes), dtype=np.int64)
     value = min(max(0, quantity.low), quantity.high) if quantity.kind == "quantile" else 0
     return np.full(cells, value, dtype=np.int64)
 
@@ -154,12 +164,17 @@ def _render_cut(plan: ReleasePlan, facts: Facts, some: bool) -> None:
 def _first_rows(plan: ReleasePlan, query: PlannedQuery, some: bool) -> PublishedTable:
     """A table of zeros, with as many rows as its part of ``MOST_NUMBERS`` allows; ``some``: noise selected keys."""
     columns, publish = plan.keys(query), plan.publish
+    if query.totals is not None:  # of the cells alone, with keys as those of totals are written
+        cells = _first_rows(plan, query.model_copy(update={"totals": None}), some)
+        keys = zip(columns, cells.key_columns, cells.keys, strict=True)
+        made = (each if column is old else coded(each).mapped(key_as_text) for column, old, each in keys)
+        return replace(cells, key_columns=columns, keys=tuple(made))
     rows = _crossed(columns, MOST_NUMBERS // len(plan.queries) // max(1, len(query.measures)))
     rows = rows[:0] if query.private and not some else rows
     if query.workload is None and query.ranges is None:
         steps = [plan.taken(feed.step) for feeds in query.inputs.values() for feed in feeds]
         noisy = {
-            step.id: tuple(Noisy(quantity=each, values=_zero(each, len(rows)), law=step.law) for each in step.parts)
+            step.id: tuple(noisy_part(step, at, _zero(each, len(rows))) for at, each in enumerate(step.parts))
             for step in steps
         }
         ranked = {query.ranking.step: tuple(range(query.ranking.k))} if query.ranking is not None else {}
@@ -182,6 +197,7 @@ def _first_rows(plan: ReleasePlan, query: PlannedQuery, some: bool) -> Published
         unreliable_show=publish.unreliable_show,
         nearest=publish.intervals == "nearest",
         whole=query.workload is not None and "integer" in plan.workload(query.workload).post,
+        figures=publish.figures,
     )
 
 

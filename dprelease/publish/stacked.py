@@ -7,12 +7,13 @@ libraries that are meant for long ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
+from dprelease.publish.columns import endings
 
 __all__ = ["Stack", "end_to_end", "stacks"]
 
@@ -60,7 +61,7 @@ def stacks(tables: Sequence[PublishedTable]) -> Iterator[Stack]:
 def _form(table: PublishedTable) -> tuple[Any, ...]:
     """What tables have in common whose columns are written alike; keys are where they are declared, or all texts."""
     keys = tuple((each.name, each.type, each.keys is None) for each in table.key_columns)
-    numbers = tuple((each.name, each.places, each.integer, each.unadjusted is None) for each in table.measures)
+    numbers = tuple((each.name, each.places, each.integer, endings(each), each.base) for each in table.measures)
     return keys, numbers
 
 
@@ -77,15 +78,9 @@ def _stacked(tables: Sequence[PublishedTable]) -> Stack:
 
 
 def _measure(several: Sequence[PublishedMeasure]) -> PublishedMeasure:
-    names = ("value", "standard_error", "margin", "lower", "upper")
+    names = [each.name for each in fields(several[0]) if isinstance(getattr(several[0], each.name), np.ndarray)]
     numbers: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in several]) for name in names}
-    before = [each.unadjusted for each in several if each.unadjusted is not None]
-    return replace(
-        several[0],
-        **numbers,
-        status=end_to_end([each.status for each in several]),
-        unadjusted=np.concatenate(before) if before else None,
-    )
+    return replace(several[0], **numbers, status=end_to_end([each.status for each in several]))
 
 
 def end_to_end(columns: Sequence[Sequence[Any]]) -> Coded[Any]:

@@ -37,7 +37,7 @@ from dprelease.noise import (
     OptimalSelection,
     Sampler,
 )
-from dprelease.noise.mechanisms.factor import draw_factor
+from dprelease.noise.mechanisms.factor import counted_classes, draw_factor
 from dprelease.noise.mechanisms.residual import draw_residual
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
@@ -199,6 +199,9 @@ def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece
         return as_they_are(box)
     if step.choosing is not None:
         return _chosen(step, exact[0])
+    if step.factor is not None:
+        classes = step.aggregate.quantity.classes
+        exact = [counted_classes(box, classes) if isinstance(box, ExactHistogram) else box for box in exact]
     boxes = [box for box in exact if isinstance(box, Exact)]
     if len(boxes) != len(exact):
         raise BrokenPromiseError(f"step {step.id} adds noise to what is no number")

@@ -11,6 +11,7 @@ from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, Un
 from dprelease.ledger import NO_SERIES, AccountLosses, Ledger, Reservation
 from dprelease.plan.document import FrozenPlan, ReleasePlan
 from dprelease.plan.explain.facts import plan_facts
+from dprelease.plan.explain.figures import figure_texts
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.forecast.other_budgets import Aim, Solved, WhatIf
 from dprelease.privacy.budget import round_up
@@ -49,6 +50,7 @@ class Quote:
             "accounts": self.accounts,
             "memory_mb": asdict(memory_of(self.plan)),
             **_revision_facts(self.target),
+            **({"cautions": list(texts)} if (texts := figure_texts(self.plan)) else {}),
         }
 
     def write(self, path: Path) -> str:

@@ -104,9 +104,12 @@ def grid_of(table: TableSpec, name: str, limits: Mapping[str, MeasuredLimits]) -
     Returns:
         None where no step is written and no power of ten fits the limits between which a decimal is measured.
     """
-    column = table.columns[name]
-    if column.step is not None:
-        return Grid(column.step, column.step, "spec")
+    column, weight = table.columns[name], table.weight
+    written = weight.step if weight is not None and weight.column == name and column.step is None else column.step
+    if written is not None:
+        return Grid(written, written, "spec")
+    if weight is not None and weight.column == name:
+        return Grid(Fraction(1), Fraction(1), "spec")
     if column.type != "decimal" or column.range is None:
         return Grid(Fraction(1), Fraction(1), None)
     asked = limits.get(name, MeasuredLimits())

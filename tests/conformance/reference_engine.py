@@ -192,7 +192,7 @@ def boxed(table: Table, quantity: Quantity, inside: Sequence[Sequence[Row]]) -> 
         return ExactHistogram(len(inside), *columns)
     totals = [total(table, quantity, rows) for rows in counted]
     if quantity.kind == "balance":
-        totals = [balance(quantity, of, rows) for of, rows in zip(counted, inside, strict=True)]
+        totals = [balance(table, quantity, of, rows) for of, rows in zip(counted, inside, strict=True)]
     return Exact(np.array([max(-MOST, min(MOST, each)) for each in totals], dtype=np.int64))
 
 
@@ -203,6 +203,8 @@ def with_value(rows: Sequence[Row], quantity: Quantity) -> list[Row]:
 
 def total(table: Table, quantity: Quantity, rows: Sequence[Row]) -> int:
     """The quantity of one cell."""
+    if quantity.weight is not None:
+        return weighted(table, quantity, rows)
     if quantity.kind == "rows":
         return len(rows)
     if quantity.kind == "units":
@@ -219,9 +221,31 @@ def total(table: Table, quantity: Quantity, rows: Sequence[Row]) -> int:
     return sum(part(quantity, clipped(table, quantity, row)) for row in valued)
 
 
-def balance(quantity: Quantity, counted: Sequence[Row], inside: Sequence[Row]) -> int:
+def weighted(table: Table, quantity: Quantity, rows: Sequence[Row]) -> int:
+    """What the rows contribute, each written out as often as it weighs."""
+    found = 0
+    for row in rows:
+        if quantity.column is None or row.values[quantity.column] is not None:
+            each = part(quantity, clipped(table, quantity, row)) if quantity.kind == "sum" else 1
+            found += each * weight(table, quantity, row)
+    return found
+
+
+def weight(table: Table, quantity: Quantity, row: Row) -> int:
+    """How often a row counts, in steps of its weight."""
+    assert quantity.weight is not None
+    if row.values[quantity.weight.column] is None:
+        return 0
+    of_weight = Quantity(kind="sum", column=quantity.weight.column, step=quantity.weight.step)
+    return max(0, min(quantity.weight.clip, steps(table, of_weight, row)))
+
+
+def balance(table: Table, quantity: Quantity, counted: Sequence[Row], inside: Sequence[Row]) -> int:
     """One up for every row (or unit) that counts, one down for every other one in the cell."""
     which = counted if quantity.column is None else with_value(counted, quantity)
+    if quantity.weight is not None:
+        plain = quantity.model_copy(update={"kind": "rows", "column": None})
+        return 2 * weighted(table, plain, which) - weighted(table, plain, inside)
     if quantity.per == "unit_cell":
         units = {row.unit for row in which}
         return sum(1 if unit in units else -1 for unit in {row.unit for row in inside})

@@ -25,6 +25,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.engines import ENGINES, DuckDBEngine
 from dprelease.ledger import StepKey
 from dprelease.measures.count import Count, CountDistinct
+from dprelease.measures.counted_quantile import CountedQuantile
 from dprelease.measures.quantile import Quantile
 from dprelease.measures.sum import Sum
 from dprelease.noise import Exact, ExactHistogram, Measurement
@@ -306,7 +307,7 @@ def quantile_line(
 ) -> Line:
     """The figures of a quantile: its error in ranks, as a share of the cell's clipped and bounded values."""
     planned = release.query(query).measures[measure]
-    assert isinstance(planned, Quantile)
+    assert isinstance(planned, Quantile | CountedQuantile)
     value, margin = release.column(query, measure), release.column(query, f"{measure}_margin")
     bounded = release.histogram(query, measure)
     ends = [np.array([_ends(cell, planned.at) for cell in each]) for each in (*truths, bounded)]

@@ -245,7 +245,7 @@ def test_measurements_are_the_published_files_and_make_the_tables(release: Relea
         assert as_written(row["variance"]) == (None if said is None else float(said)), at
     # The recipe: 100 * x1 + ... of a sum; a count is its draw.
     few = release.tables["few"].to_pandas()
-    assert (measured["few.rows"]["value"][few["n_status"] == "ok"] == few["n"].dropna()).all()
+    assert (measured["few.rows"]["value"][few["n_status"] == "ok"] == few["n"][few["n_status"] == "ok"]).all()
     frame = measured["few.rows"]
     frame["value"] = 0  # a copy: nothing that is done to it changes the release
     assert (measured["few.rows"]["value"] != 0).any()
@@ -262,8 +262,9 @@ def test_columns_have_the_declared_types(release: Release) -> None:
     assert list(areas["member"].cat.categories) == [True, False]
     assert str(areas["persons"].dtype) == str(areas["persons_margin"].dtype) == "Int64"
     assert str(areas["persons_se"].dtype) == "float64"
-    assert list(areas["persons_status"].cat.categories) == ["ok", "unreliable", "blank"]
-    assert (areas["persons"].isna() == (areas["persons_status"] != "ok")).all()
+    assert list(areas["persons_status"].cat.categories) == ["ok", "caution", "unreliable", "blank"]
+    at_most = (areas["persons_lower"] == 0).fillna(False)  # of such a count "at most" is known, and not withheld
+    assert (areas["persons"].notna() == ((areas["persons_status"] == "ok") | at_most)).all()
 
     incomes = release.tables["incomes"].to_pandas()
     assert [str(incomes[name].dtype) for name in ("persons", "total", "average")] == ["Int64", "float64", "float64"]

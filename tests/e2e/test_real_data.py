@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dprelease.measures.counted_quantile import CountedQuantile
 from dprelease.measures.quantile import Quantile
 from tests.e2e.real_data import FILES, QUESTIONS, Truth, country_sizes, product_sizes, sampled_customers, truth_of
 from tests.e2e.real_releases import Line, Release, law_coverage, quantile_line, released, told
@@ -57,7 +58,7 @@ def measures(spec: str, release: Release) -> Iterator[tuple[str, str]]:
 
 def line(spec: str, release: Release, known: Truth, query: str, measure: str) -> Line:
     name = f"{spec} {query} {measure}"
-    if isinstance(release.query(query).measures[measure], Quantile):
+    if isinstance(release.query(query).measures[measure], Quantile | CountedQuantile):
         return quantile_line(release, query, measure, known.values[measure.rpartition("_q")[0]], name)
     published = (release.column(query, measure), release.column(query, f"{measure}_margin"))
     bounded = release.bounded[query, measure]
@@ -98,7 +99,7 @@ def test_what_is_not_sampled_is_the_truth_of_the_file(
         known = truth(truths, spec, query)
         if not QUESTIONS[spec, query].exact:
             continue
-        if isinstance(release.query(query).measures[name], Quantile):
+        if isinstance(release.query(query).measures[name], Quantile | CountedQuantile):
             found = release.histogram(query, name)
             assert all(map(np.array_equal, found, known.values[name.rpartition("_q")[0]][1]))
         else:
@@ -183,7 +184,7 @@ def test_margins_hold_in_forty_fresh_draws(
     asked = [
         (query, name)
         for query, name in measures(spec, release)
-        if not isinstance(release.query(query).measures[name], Quantile)
+        if not isinstance(release.query(query).measures[name], Quantile | CountedQuantile)
     ]
     draws = [release.again() for _ in range(40 if spec != "crashes" else 3)]
     lines = []

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from dprelease.estimate.workloads.tails import widest
 from dprelease.ledger import open_ledger
+from dprelease.noise.weighted_sums import widest
 from tests.crash.child import Orders
 from tests.crash.nursery import Nursery
 from tests.project import command, installed

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "dprelease"
 # Where one is made, not asked for; and the largest square that an engine takes.
 MADE_BY = {
     ("plan/lower/workloads.py", "Count"),
-    ("release/tuning/utility.py", "LARGEST_SQUARE"),
+    ("release/tuning/fine_grids.py", "LARGEST_SQUARE"),
 }
 SHARED = {"dprelease.measures", "dprelease.measures.text"}
 

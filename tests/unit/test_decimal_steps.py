@@ -22,7 +22,8 @@ from dprelease.release.check import ROUNDING, check_release, rounded_releases
 from dprelease.release.direct import run_directly
 from dprelease.release.project import Project
 from dprelease.release.run import Request
-from dprelease.release.tuning.utility import unrounded, utility
+from dprelease.release.tuning.fine_grids import unrounded
+from dprelease.release.tuning.utility import utility
 from dprelease.spec.load import load
 from dprelease.spec.steps import Grid
 from tests.planned import plan_of

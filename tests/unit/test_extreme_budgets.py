@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import BudgetTooSmall, PlanError
-from dprelease.estimate.workloads.tails import widest
+from dprelease.noise.weighted_sums import widest
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account, Composition, ReleasePlan
 from dprelease.plan.resolve.catalog import resolve

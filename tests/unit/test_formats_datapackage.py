@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from frictionless import Package, system
 
-from dprelease.publish.base import NOTICE, Content, table_header
+from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.columns import table_header
 from dprelease.publish.formats.datapackage import csv_files, datapackage_files
 from tests.unit.formats_example import HOSTILE, chosen, hostile, plain, whole
 

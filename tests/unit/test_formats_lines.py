@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable, full_product, statuses
 from dprelease.publish import csv_text as lines
-from dprelease.publish.base import key_as_text, table_header
+from dprelease.publish.base import key_as_text
 from dprelease.publish.bundle.read_tables import csv_columns, csv_names
+from dprelease.publish.columns import table_header
 from dprelease.publish.csv_text import key_texts, number_texts, whole_texts, written
 from dprelease.publish.formats.datapackage import csv_blocks
 

@@ -11,7 +11,7 @@ from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
 from dprelease.plan.document import Publish, ReleasePlan
 from dprelease.plan.explain.memory import memory_of
-from dprelease.publish.base import check_queries
+from dprelease.publish.columns import check_queries
 from dprelease.spec.text.names import listed, shown
 from tests.unit import publish_example
 

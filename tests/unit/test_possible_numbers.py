@@ -152,9 +152,9 @@ def test_late_departures_are_among_those_with_a_delay() -> None:
             check_form(plan.model_copy(update={"queries": queries}))
 
 
-def test_a_number_is_unreliable_where_its_margin_is_more_than_half_of_it_unless_a_spec_says_otherwise() -> None:
+def test_a_number_is_unreliable_where_half_its_interval_is_two_thirds_of_it_unless_a_spec_says_otherwise() -> None:
     plan = plan_of(RATES)
-    assert (plan.publish.unreliable_above, plan.publish.unreliable_show) == (Fraction(1, 2), "flag")
+    assert (plan.publish.unreliable_above, plan.publish.unreliable_show) == (Fraction(2, 3), "flag")
     never = plan_of(RATES + "publish: {unreliable: {relative_error_above: none}}\n")
     assert never.publish.unreliable_above is None
     own = plan_of(RATES + "publish: {unreliable: {relative_error_above: 0.2, show: blank}}\n")

@@ -27,7 +27,8 @@ from dprelease.publish.bundle.package import planned_files
 from dprelease.publish.bundle.step_files import RECIPE
 from dprelease.publish.formats.datapackage import csv_files
 from dprelease.publish.formats.parquet import parquet_files
-from dprelease.publish.measured import filed, published_tables
+from dprelease.publish.layouts import filed
+from dprelease.publish.measured import published_tables
 from dprelease.publish.packed import HashedFile, digest_in, only_hashed, pack
 from dprelease.publish.site import paging
 from dprelease.publish.stacked import stacks

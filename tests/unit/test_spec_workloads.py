@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import all_key_columns, levels_of, published_sets, workload_shares
+from dprelease.spec.fields.published_sets import all_key_columns, levels_of, published_sets, workload_shares
 from dprelease.spec.fields.workloads import MarginalsSpec
 from dprelease.spec.load import load
 from tests.tiers import few

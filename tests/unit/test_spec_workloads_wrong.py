@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dprelease.errors import Problem, SpecError
-from dprelease.spec.fields.queries import published_sets
+from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.load import load
 
 from .spec_example import swapped

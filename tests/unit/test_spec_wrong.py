@@ -84,7 +84,12 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     (SOURCE, "{database: sqlite:///x, table: people, query: people.sql}", "DPR-S236", 16, "both table and query"),
     (SOURCE, "{database: sqlite:///x, query: people.txt}", "DPR-S236", 16, "people.sql"),
     (SOURCE, "{database: sqlite:///x, query: people.sql, schema: public}", "DPR-S236", 16, "the query itself"),
-    ("title: People", "totals: [[sex]]", "DPR-S300", 31, "one query for each"),
+    ("title: People", "totals: [[code]]", "DPR-S691", 31, "there is: region, sex"),
+    ("title: People", "totals: [[sex, region]]", "DPR-S691", 31, "leave one of its columns out"),
+    ("title: People", "totals: [[sex], [sex]]", "DPR-S691", 31, "write every list once"),
+    ("title: People", "totals: []", "DPR-S691", 31, "for one total of all"),
+    ("title: People", "totals: some", "DPR-S691", 31, "or `totals: all`"),
+    ("by: [code]\n", "by: [code]\n    totals: [[]]\n    keys: private\n", "DPR-S692", 40, "public"),
     ("title: People", "levels: geography", "DPR-S653", 31, "marginals"),
     # times
     ("unit_id: none", "time: {column: seen}", "DPR-S201", 17, "type: date"),

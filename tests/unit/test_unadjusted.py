@@ -18,7 +18,7 @@ from dprelease.publish import check_bundle, published_tables, render
 from dprelease.publish.bundle.compare import Released, compare_releases
 from tests.planned import plan_of
 from tests.unit.publish_example import facts
-from tests.unit.unadjusted_example import answers, bundle, moved_plan, of_the_first_layout
+from tests.unit.unadjusted_example import answers, bundle, moved_plan, of_the_first_layout, without_figures
 
 TABLE = "areas__puma__sex__race"
 
@@ -47,22 +47,24 @@ def test_every_file_has_the_estimate_beside_a_number_that_was_moved(post: str) -
     assert [float(row["count_unadjusted"]) for row in found] == expected.value.tolist()
     assert any(float(row["count"]) != float(row["count_unadjusted"]) for row in found)
     half = 0.5 if plan.workloads[0].post[-1] == "integer" else 1e-9  # whole ends are the nearest ones
-    low = np.array([float(row["count_lower"]) for row in found])
-    high = np.array([float(row["count_upper"]) for row in found])
-    assert (np.abs(low - expected.lower) <= half).all()
-    assert (np.abs(high - expected.upper) <= half).all()
-    assert all(float(row["count_margin"]) >= margin for row, margin in zip(found, expected.margin, strict=True))
+    value, low, high = (np.array([float(row[f"count{end}"]) for row in found]) for end in ("", "_lower", "_upper"))
+    assert ((low <= value) & (value <= high)).all()
+    assert (np.abs(low - np.minimum(expected.lower, value)) <= half).all()
+    assert (np.abs(high - np.maximum(expected.upper, value)) <= half).all()
+    assert [float(row["count_unadjusted_se"]) for row in found] == expected.standard_error.tolist()
+    assert not {"count_se", "count_margin"} & set(found[0])
     stored = pq.read_table(io.BytesIO(files[f"tables/{TABLE}.parquet"])).column("count_unadjusted").to_pylist()
     assert stored == expected.value.tolist()
     cube = json.loads(files[f"tables/{TABLE}.json"])
     metrics = cube["dimension"]["metric"]["category"]["index"]
-    assert metrics[-1] == "count_unadjusted"
-    assert cube["value"][5::6] == stored
+    assert metrics == ["count", "count_lower", "count_upper", "count_unadjusted", "count_unadjusted_se"]
+    assert cube["value"][3::5] == stored
     assert [float(row["EST_UNADJUSTED"]) for row in rows(files, TABLE, "sdmx.csv")] == stored
     fields = next(
         each for each in json.loads(files["datapackage.json"])["resources"] if each["path"].endswith(f"{TABLE}.csv")
     )
-    assert "before" in fields["schema"]["fields"][-1]["description"]
+    assert "before" in fields["schema"]["fields"][-2]["description"]
+    assert fields["schema"]["fields"][-1]["name"] == "count_unadjusted_se"
     assert json.loads(files["accounting.json"])["dictionary"][TABLE]["count_unadjusted"]
     (recipe,) = json.loads(files["measurements/recipe.json"])["workloads"]
     assert "`count_unadjusted` is the number before" in recipe["how"][-1]
@@ -134,7 +136,7 @@ def test_two_releases_are_compared_by_their_estimates() -> None:
 )
 @pytest.mark.parametrize("first", [False, True])
 def test_pages_never_show_a_margin_beside_a_number_that_was_moved(post: str, first: bool) -> None:
-    plan = of_the_first_layout(moved_plan(post)) if first else moved_plan(post)
+    plan = of_the_first_layout(moved_plan(post)) if first else without_figures(moved_plan(post))
     page = bundle(plan)[f"pages/{TABLE}.html"].decode()
     table = page[page.index('<table class="estimates">') :]
     assert "±" not in table
@@ -152,7 +154,9 @@ def test_the_index_does_not_say_that_estimates_stay_where_numbers_were_moved() -
     page = bundle(moved_plan())["index.html"].decode()
     assert "The estimate itself is not moved" not in page
     assert "Beside each number stands its margin: how far" not in page
-    assert "The estimate itself is not moved" in bundle(moved_plan("[consistent]"))["index.html"].decode()
+    plain = moved_plan("[consistent]")
+    assert "The estimate itself is not moved" in bundle(without_figures(plain))["index.html"].decode()
+    assert "shown\nhere as the nearest possible one" in bundle(plain)["index.html"].decode()
 
 
 def test_parquet_has_the_very_double_that_the_text_in_csv_reads_as() -> None:

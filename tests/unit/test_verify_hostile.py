@@ -194,7 +194,11 @@ HARMLESS: tuple[tuple[str, str, str], ...] = (
     ),
     (r"accounts\.#\.(lifetime.*|selecting)|accounts\.#", WORDS, "the ledger keeps the account as it was opened"),
     (r"publish(\.formats|\.layout)?", WORDS, "how the same numbers are shown"),
-    (r"publish\.(unreliable_above|intervals|quotients)", WORDS, "flags, and which of two intervals that cover is shown"),
+    (
+        r"publish\.(unreliable_above|intervals|quotients)",
+        WORDS,
+        "flags, and which of two intervals that cover is shown",
+    ),
     (r"publish\.confidence", "less|a little less", "narrower intervals are asked for than are told"),
     (r"budget\.(delta|epsilon)", "more|more by one|far out|a little less", "a limit, and the loss is still within it"),
     (

@@ -13,6 +13,7 @@ import pytest
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.residual import Residual
+from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.count import Count
 from dprelease.plan.document import Answer, Feed, ReleasePlan, Step
@@ -207,6 +208,10 @@ LIES: dict[str, tuple[Lie, str]] = {
     "a draw of part of the count": (
         _grouped(TOTAL, quantity=Quantity(kind="rows", where="age > 3")),
         "counts something else than rows",
+    ),
+    "a draw of weighted rows": (
+        _grouped(TOTAL, quantity=Quantity(kind="rows", weight=RowWeight(column="age", step=Fraction(1), clip=2))),
+        "counts rows more or less often than",
     ),
     "a private list": (_grouped(SEX, min_units=2), "bounds or keys that a workload cannot have"),
     "a draw too few": (_undrawn, "draws too little for its tables"),

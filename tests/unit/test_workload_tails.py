@@ -10,8 +10,9 @@ import pytest
 
 from dprelease.estimate.workloads.design import Design, Tree, WorkloadDraw
 from dprelease.estimate.workloads.reconcile import node_variances
-from dprelease.estimate.workloads.tails import flat_reach, laplace_reach, weights_of, widest
+from dprelease.estimate.workloads.tails import flat_reach, laplace_reach, weights_of
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
+from dprelease.noise.weighted_sums import widest
 
 CONFIDENCES = [Fraction(80, 100), Fraction(95, 100), Fraction(99, 100), Fraction(999, 1000)]
 SCALES = [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]

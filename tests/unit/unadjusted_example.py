@@ -15,7 +15,7 @@ from tests.planned import plan_of
 from tests.unit.publish_example import facts
 from tests.workloads import GEO, areas, ordinary, spec_of
 
-__all__ = ["answers", "bundle", "moved_plan", "of_the_first_layout"]
+__all__ = ["answers", "bundle", "moved_plan", "of_the_first_layout", "without_figures"]
 
 _PUBLISH = "publish: {formats: [csv, parquet, html]}"
 _ALL = """derive:
@@ -46,8 +46,14 @@ def answers(plan: ReleasePlan) -> dict[str, Measurement]:
 
 
 def of_the_first_layout(plan: ReleasePlan) -> ReleasePlan:
-    """The same plan as it was made before there was a second layout."""
-    return plan.model_copy(update={"publish": plan.publish.model_copy(update={"layout": 1})})
+    """The same plan as it was made before there was a second layout, or rules for figures."""
+    return plan.model_copy(update={"publish": plan.publish.model_copy(update={"layout": 1, "figures": None})})
+
+
+def without_figures(plan: ReleasePlan) -> ReleasePlan:
+    """The same plan as it was made before there were rules for figures."""
+    shown = plan.publish.model_copy(update={"figures": None, "unreliable_above": Fraction(1, 2)})
+    return plan.model_copy(update={"publish": shown})
 
 
 def bundle(plan: ReleasePlan) -> Mapping[str, bytes]:

@@ -10,6 +10,7 @@ from typing import Any
 from dprelease.catalog.aggregate import Quantity, cells_of
 from dprelease.cli.views import as_decimal, complain_of, say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
+from dprelease.cli.views.totals import print_totals
 from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.explain.facts import (
@@ -22,6 +23,7 @@ from dprelease.plan.explain.facts import (
     unprotected,
 )
 from dprelease.plan.explain.facts import compare as compare_plan
+from dprelease.plan.explain.figures import figure_texts
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.explain.rounding import grid_texts
 from dprelease.plan.forecast.other_budgets import Aim, WhatIf
@@ -137,6 +139,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     for note in sorted({output.why_null for output in plan.outputs if output.why_null}):
         say(f"\n*  {note}")
     say("")
+    print_totals(plan)
     if plan.allocation is not None:
         say(allocation_text(plan))
     if told := compared_text(plan):
@@ -153,6 +156,8 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say(plan.unspent)
     for text in (*grid_texts(plan), *pieces_texts(plan), *passes_texts(plan)):
         say(text)
+    for text in figure_texts(plan):
+        complain_of(text)
     _print_memory(plan)
     for account in accounts:
         state = "" if account["fits"] else "   DOES NOT FIT"

@@ -20,15 +20,16 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
 from dprelease.engines.duck.bounds_check import check_cell_bounds
 from dprelease.engines.duck.cells import narrow, placed, positions, without_zeros
+from dprelease.engines.duck.grid_steps import weight_steps
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
-from dprelease.engines.duck.query import PartTotals, dense
+from dprelease.engines.duck.query import PartTotals, dense, in_62_bits
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_columns
 from dprelease.noise.exact import Exact
 
 __all__ = ["cell_counts", "combined", "counted_columns", "in_their_cells", "suits"]
 
-HELD = "held"  # the number of rows of a combination; without such a column every row stands for itself
+HELD = "held"  # the number of rows of a combination, or what they weigh; without it every row stands for itself
 _MOST = 5_000_000  # combinations; of more of them the rows are kept as they are
 _FITS = 2**62  # the longest number of a combination, before a remainder is taken of it
 _PRIME = 2**31 - 1
@@ -38,7 +39,8 @@ def suits(asked: PassQuery) -> bool:
     """Whether what is asked are numbers of complete rows, of which no bound of the query leaves any out."""
     grouping = asked.grouping
     unbounded = grouping.max_groups is None and grouping.max_rows_per_group is None
-    return bool(grouping.complete) and unbounded and all(item == Quantity(kind="rows") for item in asked.quantities)
+    counts = all(item == Quantity(kind="rows", weight=item.weight) for item in asked.quantities)
+    return bool(grouping.complete) and unbounded and counts and len({item.weight for item in asked.quantities}) == 1
 
 
 def counted_columns(grouping: Grouping) -> tuple[str, ...]:
@@ -49,8 +51,8 @@ def counted_columns(grouping: Grouping) -> tuple[str, ...]:
 def combined(stage: Stage, asked: PassQuery, tables: Sequence[Any], whole: bool) -> PartTotals:
     """The rows that count, as positions ``p<i>`` among the keys of the i-th of :func:`counted_columns`.
 
-    Combinations with their number of rows; where all rows are here and these are not few, the rows themselves: which
-    of the two decides how long a count takes and nothing else.
+    Combinations with their number of rows, or what these weigh; where all rows are here and these are not few, the rows
+    themselves: which of the two decides how long a count takes and nothing else.
 
     Args:
         stage: Keeps what is needed on the way.
@@ -66,12 +68,15 @@ def combined(stage: Stage, asked: PassQuery, tables: Sequence[Any], whole: bool)
     rows = without_zeros(looked_at(stage, asked, tables), table, asked.zeros, stage.lend)
     rows = placed(rows, table, names, stage.lend)
     places = {f"p{at}": rows[f"d{at}"].cast(narrow(size)) for at, size in enumerate(sizes)}
-    kept = stage.keep(rows.select(*unit, **places))
+    weight = asked.quantities[0].weight
+    held = {} if weight is None else {HELD: weight_steps(rows, table, weight)}
+    kept = stage.keep(rows.select(*unit, **places, **held))
     if unit:  # what is counted is made of the very rows that are checked here
         check_cell_bounds(stage, kept.group_by(unit).aggregate(held=kept.count()), table, unit, asked.grouping)
     if whole and not _repeat(stage, kept, sizes):
-        return PartTotals(kept.select(*places), list(places))
-    return PartTotals(kept.group_by(list(places)).aggregate(**{HELD: kept.count()}), list(places), [HELD])
+        return PartTotals(kept.select(*places, *held), list(places), list(held))
+    number = kept[HELD].sum() if held else kept.count()
+    return PartTotals(kept.group_by(list(places)).aggregate(**{HELD: number}), list(places), [HELD])
 
 
 def cell_counts(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | None = None) -> tuple[Exact, ...]:
@@ -86,7 +91,7 @@ def cell_counts(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | N
     names, grouping = counted_columns(asked.grouping), asked.grouping
     places = [f"p{names.index(name)}" for name in grouping.by]
     kept = kept if within is None else _inside(stage, kept, places[0], within.nodes)
-    number = kept[HELD].sum() if HELD in kept.columns else kept.count()
+    number = in_62_bits(kept[HELD].sum()) if HELD in kept.columns else kept.count()
     answer = stage.read((kept.group_by(places) if places else kept).aggregate(rows=number))
     if within is not None:  # it leaves no cell out
         cell = _cell_numbers(answer, asked, places)

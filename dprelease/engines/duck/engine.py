@@ -175,7 +175,8 @@ class DuckDBEngine:
 
     def _from_combinations(self, asked: PassQuery, within: CellSlice | None) -> tuple[Exact | ExactHistogram, ...]:
         """Numbers of complete rows: their keys are found once for the other tables of a workload too."""
-        place = (*_rows_of(asked), asked.grouping.where, counted_columns(asked.grouping), asked.zeros)
+        grouping, weight = asked.grouping, asked.quantities[0].weight
+        place = (*_rows_of(asked), grouping.where, counted_columns(grouping), asked.zeros, weight)
         return self._from_kept(
             place,
             asked,

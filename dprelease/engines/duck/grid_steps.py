@@ -10,11 +10,12 @@ import ibis
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
+from dprelease.catalog.weight import RowWeight
 from dprelease.engines.duck.computed_columns import INT64
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import MOST, grid_name
 
-__all__ = ["MOST", "clip", "squared", "steps"]
+__all__ = ["MOST", "clip", "squared", "steps", "weight_steps"]
 
 
 def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
@@ -44,6 +45,12 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
         scaled = ibis.ifelse(scaled.abs() < _double(2**48), nudged, scaled)
     nearest = ibis.greatest(ibis.least(scaled, _double(high)), _double(low)).round()
     return clip(nearest, low, high)
+
+
+def weight_steps(rows: Any, table: Table, weight: RowWeight) -> Any:
+    """How often every row counts, from 0 to the clip; a weight that is null, or below 0, is 0."""
+    of_column = Quantity(kind="sum", column=weight.column, step=weight.step, low=0, high=weight.clip)
+    return ibis.ifelse(rows[our_name(table, weight.column)].notnull(), steps(rows, table, of_column), 0).cast("int64")
 
 
 def squared(centred: Any, quantity: Quantity) -> Any:

@@ -81,10 +81,12 @@ class PassQuery:
 
     def columns(self, asked: Named, rows: Any) -> list[str]:
         """Our names of the columns that some quantities look at; of those of steps where the rows have them."""
-        names = {item.column for item in asked.values() if item.column is not None}
+        names = {name for item in asked.values() for name in item.columns}
         read = [our_name(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
         measured = [item for item in asked.values() if item.kind in ("sum", "square", "quantile")]
         grids = [grid_name(our_name(self.table, str(item.column)), item.step) for item in measured]
+        weights = [item.weight for item in asked.values() if item.weight is not None]
+        grids += [grid_name(our_name(self.table, weight.column), weight.step) for weight in weights]
         return [*read, *(name for name in dict.fromkeys(grids) if name in rows.columns)]
 
 
@@ -186,7 +188,7 @@ def looked_at(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
         added = needed(other, join.add, ())
         matches = _widened(stage, asked, others, other, added)
         rows = privately_joined(rows, table, join, other, matches)
-    names = {*grouping.by, *grouping.complete, *(item.column for item in asked.quantities if item.column is not None)}
+    names = {*grouping.by, *grouping.complete, *(name for item in asked.quantities for name in item.columns)}
     wanted = needed(table, names, [grouping.where, *_conditions(asked.quantities)])
     rows = _widened(stage, asked, rows, table, wanted)
     if grouping.where is not None:

@@ -15,10 +15,20 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.engines.duck.cells import CELL
 from dprelease.engines.duck.computed_columns import evaluated
-from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps
+from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps, weight_steps
 from dprelease.engines.duck.units import our_name
 
-__all__ = ["PartTotals", "cell_totals", "clamped", "dense", "different_values", "grid_counts", "paired", "summed"]
+__all__ = [
+    "PartTotals",
+    "cell_totals",
+    "clamped",
+    "dense",
+    "different_values",
+    "grid_counts",
+    "in_62_bits",
+    "paired",
+    "summed",
+]
 
 Integers = npt.NDArray[np.int64]
 
@@ -64,7 +74,7 @@ def summed(parts: Any, names: Sequence[str], within: Sequence[str] = (CELL,)) ->
 
 def clamped(totals: Any, names: Sequence[str]) -> Any:
     """Totals as they are handed on: 62 bits; a group without a row has a total of 0."""
-    return totals.mutate(**{name: _clamped(totals[name]) for name in names})
+    return totals.mutate(**{name: in_62_bits(totals[name]) for name in names})
 
 
 def _grouped(rows: Any, within: Sequence[str]) -> Any:
@@ -108,13 +118,16 @@ def _number(holds: Any) -> Any:
     return ibis.coalesce(holds.sum(), 0)
 
 
-def _clamped(total: Any) -> Any:
+def in_62_bits(total: Any) -> Any:
+    """A total in 62 bits; that of no rows is 0."""
     # No row is a total of 0: left null, it would take the limit (LEAST passes over nulls).
     return clip(ibis.coalesce(total, 0), -MOST, MOST).cast("int64")
 
 
 def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     """One quantity over a group, in 128 bits where it is a sum."""
+    if quantity.weight is not None:
+        return _weighted(rows, table, quantity, weight_steps(rows, table, quantity.weight))
     holds = _holds(rows, table, quantity)
     once = units and (quantity.per == "unit_cell" or quantity.kind == "units")
     if quantity.kind == "balance":
@@ -131,6 +144,18 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
         return _clipped_once(rows, table, quantity, taken, present)
     each = steps(rows, table, quantity)
     return ibis.coalesce(_contribution(each, quantity).sum(where=taken), 0)
+
+
+def _weighted(rows: Any, table: Table, quantity: Quantity, weight: Any) -> Any:
+    """What every row contributes as often as it weighs; the engine is asked for no product beyond 62 bits."""
+    holds = _holds(rows, table, quantity)
+    if quantity.column is not None:
+        present = rows[our_name(table, quantity.column)].notnull()
+        holds = present if holds is None else present & holds
+    if quantity.kind == "sum":
+        weight = weight * _contribution(steps(rows, table, quantity), quantity).cast("int64")
+    counted = ibis.coalesce(weight.sum(where=holds), 0)
+    return counted if quantity.kind != "balance" else 2 * counted - ibis.coalesce(weight.sum(), 0)
 
 
 def _times(count: Any, once: bool) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,9 @@ from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.sampler import Sampler, add_noise
 from dprelease.privacy.event import DiscreteGaussian, Sensitivity
 
-__all__ = ["DiscreteGaussianLaw", "DiscreteGaussianMechanism"]
+__all__ = ["DiscreteGaussianLaw", "DiscreteGaussianMechanism", "normal_margin"]
+
+_NEARLY_NORMAL = Fraction(2)
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,22 @@ class DiscreteGaussianMechanism:
     def draw(self, exact: Exact, scale: Fraction, sampler: Sampler = "native") -> npt.NDArray[np.int64]:
         """Noisy values from exact ones; the sum saturates at the limits of 64 bits, after the noise."""
         return add_noise("gaussian", open_exact(exact), scale, sampler)
+
+
+def normal_margin(confidence: Fraction, smallest: Fraction = _NEARLY_NORMAL) -> float:
+    """Half the width of an interval of that confidence, in standard errors, for a sum of many draws.
+
+    A reconciled number is a weighted sum of independent discrete Gaussian draws. Of scale 2 and more such a draw is
+    normal but for the rounding to whole numbers, to 10^-15 (Poisson summation: its characteristic function is that of
+    the normal law, repeated, and the copies overlap by less than exp(-2 pi^2 scale^2 / 4)); a sum that spreads over
+    several cells is nearer. Below that the sub-Gaussian bound P(|X| >= t) <= 2 exp(-t^2 / (2 variance proxy)) is
+    taken, whose proxy is the square of the scale (Canonne, Kamath and Steinke 2020, Proposition 3.1 with section 2):
+    it holds for every weighted sum, and is wider.
+
+    Args:
+        confidence: Above 0 and below 1.
+        smallest: The smallest scale of the draws, in steps of their lattices.
+    """
+    if smallest >= _NEARLY_NORMAL:
+        return NormalDist().inv_cdf(float((1 + confidence) / 2))
+    return math.sqrt(2 * math.log(2 / float(1 - confidence)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
@@ -10,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.noise.exact import Exact, open_exact
+from dprelease.noise.exact import Exact, ExactHistogram, open_exact, open_histogram
 from dprelease.noise.native.lookup import BLOCK
 from dprelease.noise.sampler import Sampler, add_noise
 
 if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, nor the other way round
     from dprelease.catalog.factor import Factor
 
-__all__ = ["draw_factor"]
+__all__ = ["counted_classes", "draw_factor"]
 
 Integers = npt.NDArray[np.int64]
 _ROWS = 256  # of the matrix, widened at a time
@@ -68,6 +69,25 @@ def draw_factor(exact: Exact, factor: Factor, scale: Fraction, sampler: Sampler 
         block = numbers[start : start + BLOCK]
         block[...] = add_noise("gaussian", block, scale, sampler)
     return numbers
+
+
+def counted_classes(histogram: ExactHistogram, starts: Sequence[int]) -> Exact:
+    """How many values of every cell lie in each class of grid values, as a table of counts; still un-noised.
+
+    Args:
+        histogram: The exact values.
+        starts: Where each class begins, rising; what is below the first one is in the first, and the last one has no
+            end.
+
+    Returns:
+        Shape ``(cells * classes,)``, the classes of a cell one after the other.
+    """
+    cells, cell, value, count = open_histogram(histogram)
+    first = np.asarray(starts, dtype=np.int64)
+    place = np.clip(np.searchsorted(first, value, side="right") - 1, 0, None)
+    found = np.zeros(cells * len(first), dtype=np.int64)
+    np.add.at(found, cell * len(first) + place, count)
+    return Exact(found)
 
 
 def _multiplied(lines: Integers, factor: Factor) -> Integers:

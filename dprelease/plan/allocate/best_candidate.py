@@ -9,10 +9,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
-from dprelease.estimate.workloads.tails import is_flat, widest
+from dprelease.estimate.workloads.tails import is_flat
+from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
+from dprelease.noise.weighted_sums import widest
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
-from dprelease.plan.design.accuracy import normal_margin
 from dprelease.plan.design.workload_joint import JointDraws
 from dprelease.plan.document import Account, Considered
 from dprelease.privacy.budget import Budget, round_up
@@ -321,13 +322,14 @@ def _why_not(option: _Option, chosen: _Option, charged: float, bearable: float) 
 
 
 def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
-    """The candidates that a domain may take; ranges have Gaussian noise, and their budget is a rho."""
+    """The candidates that a domain may take; sums along a column have Gaussian noise, and their budget is a rho."""
     noise, asked = planning.spec.privacy.noise, list(planning.spec.queries.values())
     able = [each for each in CANDIDATES if planning.lowering.takes(each.form, queries)]
     if noise in ("auto", "knorm"):
-        ranged = any(asked[at].ranges is not None for at in queries)
-        possible = [each for each in able if each.noise == "gaussian" or not ranged]
         names = list(planning.spec.queries)
+        measures = [each for at in queries for each in planning.lowering.measures.get(names[at], {}).values()]
+        ranged = any(asked[at].ranges is not None for at in queries) or any(each.gaussian for each in measures)
+        possible = [each for each in able if each.noise == "gaussian" or not ranged]
         tables = any("knorm" in planning.lowering.workloads.get(names[at], {}) for at in queries)
         norm = [each for each in possible if each.form.knorm and not each.form.random_scale]
         return possible if noise == "auto" else [each for each in norm if each.form.pure or not tables]

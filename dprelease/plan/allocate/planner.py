@@ -13,6 +13,7 @@ from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
 from dprelease.plan.allocate.domain import Planning
+from dprelease.plan.allocate.figures import planned_figures, unreliable_above
 from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.design.accuracy import mean_noise, outputs
 from dprelease.plan.document import (
@@ -175,7 +176,7 @@ def _plan(
     fingerprint: str,
     considered: tuple[Considered, ...],
 ) -> ReleasePlan:
-    spec, publish = planning.spec, _publish(planning.spec, lowered)
+    spec = planning.spec
     delta = spec.privacy.budget.delta
     event = Composed(events=tuple(step.event for step in steps))
     found = losses(event, delta)
@@ -190,7 +191,7 @@ def _plan(
     invariants = tuple(planning.lowering.invariants.values())
     by_id: dict[str, Measured] = {step.id: step for step in steps}
     by_id |= {each.id: each for each in invariants}
-    told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, publish.confidence)
+    told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, spec.publish.confidence)
     return ReleasePlan(
         release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
         spec_fingerprint=fingerprint,
@@ -209,7 +210,7 @@ def _plan(
         naive=naive(planning, lowered, steps, told),
         derive=tuple(Derived(name=name, title=each.title, sql=each.sql) for name, each in spec.derive.items()),
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
-        publish=publish,
+        publish=_publish(spec, lowered, told),
         workloads=lowered.workloads,
         invariants=invariants,
         allocation=planning.allocation if planning.allocation != "shares" else None,
@@ -239,26 +240,22 @@ def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) 
     return f"{kind} {float(spent):.6g} of {float(limit):.6g} is used: {why}"
 
 
-# Of a number, where a spec says nothing: a margin that is more than half of it leaves its first digit open. What was
-# planned before has no such default (docs/decisions/0044-what-is-unreliable.md).
-UNRELIABLE_ABOVE = Fraction(1, 2)
-
-
 _MANY = 40  # queries, but for those of a workload: what more of them publish shares files
 
 
-def _publish(spec: ReleaseSpec, lowered: Lowered) -> Publish:
+def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Publish:
     unreliable = spec.publish.unreliable
     many = sum(query.workload is None for query in lowered.queries) > _MANY
     return Publish(
         formats=tuple(spec.publish.formats),
         confidence=spec.publish.confidence,
-        unreliable_above=unreliable.relative_error_above if unreliable else UNRELIABLE_ABOVE,
+        unreliable_above=unreliable_above(spec),
         unreliable_show=unreliable.show if unreliable else "flag",
         intervals="nearest",
         quotients="tested",
         layout=3 if many else 2,
         csv_formulas=spec.publish.csv_formulas,
+        figures=planned_figures(spec, lowered.queries, told),
     )
 
 
@@ -329,6 +326,9 @@ def _charged(planning: Planning, lowered: Lowered, epsilon: Fraction) -> str:
     return round_up(most, 4)
 
 
+_MEDIAN = Fraction(1, 2)  # the rank of which a choice errs least, for one who knows no other way to a quantile
+
+
 def _alone(planning: Planning, planned: PlannedQuery, label: str, epsilon: Fraction) -> float:
     """The variance of one published number in its plain form, its epsilon divided evenly over its draws."""
     table = planning.catalog.tables[planned.table]
@@ -339,7 +339,8 @@ def _alone(planning: Planning, planned: PlannedQuery, label: str, epsilon: Fract
     variances = []
     relation, needed = planning.spec.privacy.neighboring, sum(1 for weight in weights if weight)
     for quantity, weight in zip(quantities, weights, strict=True):
-        aggregate = BoundedAggregate(**dict(planned.grouping), quantity=quantity)
+        alone = quantity.model_copy(update={"at": _MEDIAN}) if quantity.is_counted else quantity
+        aggregate = BoundedAggregate(**dict(planned.grouping), quantity=alone)
         if not weight:
             variances.append(0.0)
         elif quantity.kind == "quantile":

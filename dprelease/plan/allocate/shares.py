@@ -25,6 +25,7 @@ from typing import Literal
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import mean_noise
+from dprelease.plan.document import PlannedQuery, PlannedTotals
 from dprelease.plan.lower.lowered import Lowered, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 
@@ -57,6 +58,24 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
     parts = {at: part for at, part in planned.items() if part is not None}
     if parts:  # a workload's, which its strategy has chosen
         return parts
+    asked = lowered.asked[query]
+    if isinstance(asked, PlannedQuery) and asked.totals is not None:
+        return _split_over_tables(lowered, terms, candidate, asked.totals)
+    return _split(lowered, terms, candidate)
+
+
+def _split_over_tables(
+    lowered: Lowered, terms: Sequence[Term], candidate: Candidate, totals: PlannedTotals
+) -> dict[int, Fraction]:
+    """Each table of totals has the part of the budget that the plan gives it, and the cells have theirs."""
+    found: dict[int, Fraction] = {}
+    for by, part in ((totals.by, totals.part), *((table.by, table.part or Fraction(0)) for table in totals.drawn)):
+        own = [term for term in terms if lowered.drafts[term.weights[0][0]].aggregate.by == by]
+        found |= {at: part * each for at, each in _split(lowered, own, candidate).items()}
+    return found
+
+
+def _split(lowered: Lowered, terms: Sequence[Term], candidate: Candidate) -> dict[int, Fraction]:
     used = sorted({draft for term in terms for draft, _ in term.weights})
     if len(used) == 1:
         return {used[0]: Fraction(1)}

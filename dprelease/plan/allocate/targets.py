@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from dprelease.errors import PlanError
 from dprelease.estimate.workloads.tails import laplace_reach
+from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw
 from dprelease.plan.allocate.candidates import Candidate
-from dprelease.plan.design.accuracy import error_of_sums, normal_margin
+from dprelease.plan.design.accuracy import error_of_sums
 from dprelease.plan.design.workload_joint import joint_reach
 from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
@@ -19,7 +20,7 @@ from dprelease.plan.resolve.grouping import expected_rows
 __all__ = ["floor_of"]
 
 _CLOSE = 1e-6
-_ROUND = 2  # the scale from which on a draw is as good as normal: accuracy.normal_margin
+_ROUND = 2  # the scale from which on a draw is as good as normal: `normal_margin`
 
 
 def floor_of(

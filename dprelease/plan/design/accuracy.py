@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from statistics import NormalDist
 
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.ranges import variances_of
@@ -14,16 +13,16 @@ from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
+from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw
+from dprelease.plan.design.totals import laws_of_measure
 from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.design.workload_joint import joint_reach
 from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Workload
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import round_up
 
-__all__ = ["error_of_sums", "mean_noise", "normal_margin", "outputs", "reach_of"]
-
-_NEARLY_NORMAL = Fraction(2)
+__all__ = ["error_of_sums", "mean_noise", "outputs", "reach_of"]
 
 
 def outputs(
@@ -52,7 +51,11 @@ def outputs(
         if query.ranges is not None:
             found += [_summed(query, catalog, steps, confidence)]
             continue
-        found += [_output(query, label, measure, steps, confidence) for label, measure in query.measures.items()]
+        for label, measure in query.measures.items():
+            laws = None
+            if query.totals is not None:
+                laws = laws_of_measure(query, label, catalog, steps)[query.totals.sets[0]]
+            found.append(_output(query, label, measure, steps, confidence, laws))
     return tuple(found)
 
 
@@ -105,25 +108,6 @@ def _summed(query: PlannedQuery, catalog: Catalog, steps: Mapping[str, Measured]
     )
 
 
-def normal_margin(confidence: Fraction, smallest: Fraction = _NEARLY_NORMAL) -> float:
-    """Half the width of an interval of that confidence, in standard errors, for a sum of many draws.
-
-    A reconciled number is a weighted sum of independent discrete Gaussian draws. Of scale 2 and more such a draw is
-    normal but for the rounding to whole numbers, to 10^-15 (Poisson summation: its characteristic function is that of
-    the normal law, repeated, and the copies overlap by less than exp(-2 pi^2 scale^2 / 4)); a sum that spreads over
-    several cells is nearer. Below that the sub-Gaussian bound P(|X| >= t) <= 2 exp(-t^2 / (2 variance proxy)) is
-    taken, whose proxy is the square of the scale (Canonne, Kamath and Steinke 2020, Proposition 3.1 with section 2):
-    it holds for every weighted sum, and is wider.
-
-    Args:
-        confidence: Above 0 and below 1.
-        smallest: The smallest scale of the draws, in steps of their lattices.
-    """
-    if smallest >= _NEARLY_NORMAL:
-        return NormalDist().inv_cdf(float((1 + confidence) / 2))
-    return math.sqrt(2 * math.log(2 / float(1 - confidence)))
-
-
 def reach_of(workload: Workload, design: Design, steps: Mapping[str, Measured], confidence: Fraction) -> float:
     """A margin of a reconciled number, in its standard errors; exact totals among its takes add nothing to either.
 
@@ -157,13 +141,20 @@ def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach:
 
 
 def _output(
-    query: PlannedQuery, label: str, measure: Measure, steps: Mapping[str, Measured], confidence: Fraction
+    query: PlannedQuery,
+    label: str,
+    measure: Measure,
+    steps: Mapping[str, Measured],
+    confidence: Fraction,
+    reconciled: Sequence[Law] | None,
 ) -> Output:
+    """The accuracy of a measure; ``reconciled`` are the laws of what it is made of where these are estimates."""
     feeds = query.inputs[label]
     fed = [steps[feed.step] for feed in feeds]
     quantities = [step.parts[feed.part] for step, feed in zip(fed, feeds, strict=True)]
     count = expected_rows(query.expect, query.measures, label)
-    expected = measure.expected_tested(quantities, [step.law for step in fed], confidence, count)
+    laws = [step.law for step in fed] if reconciled is None else reconciled
+    expected = measure.expected_tested(quantities, laws, confidence, count)
 
     def text(number: float | None) -> str | None:
         return None if number is None else round_up(Fraction(number), 6)
@@ -175,5 +166,14 @@ def _output(
         steps=tuple(dict.fromkeys(feed.step for feed in feeds)),
         standard_error=text(expected.standard_error),
         margin=text(expected.margin),
-        why_null=expected.why_null,
+        why_null=_why_null(expected, fed[0]) if fed else expected.why_null,
     )
+
+
+def _why_null(expected: Expected, step: Measured) -> str | None:
+    """Why no accuracy is told; of what is made of counts along a grid with the error of such counts, in ranks."""
+    if expected.why_null is None or not isinstance(step, Step) or step.factor is None:
+        return expected.why_null
+    line = step.factor.model_copy(update={"shape": (step.factor.length,), "axis": 0})
+    error = float(step.scale) * math.sqrt(float(variances_of(line, line.length, "prefixes").mean()))
+    return f"{expected.why_null}; counts of values up to a point err by {error:.3g}"

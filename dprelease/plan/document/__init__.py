@@ -9,18 +9,18 @@ from dprelease.plan.document.mechanisms import Choosing
 from dprelease.plan.document.pieces import Piece
 from dprelease.plan.document.plan import (
     Considered,
-    Derived,
     FrozenPlan,
     Naive,
     Output,
     PlannedQuery,
-    Publish,
     Ranking,
     ReleaseInfo,
     ReleasePlan,
 )
+from dprelease.plan.document.publish import Derived, Publish
 from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.document.step import Answer, Feed, JointTable, Selecting, Step
+from dprelease.plan.document.totals import PlannedTotals, TotalTable
 from dprelease.plan.document.workload import PostProcess, Take, Workload
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "Piece",
     "PlannedQuery",
     "PlannedRanges",
+    "PlannedTotals",
     "PostProcess",
     "Publish",
     "Ranking",
@@ -52,6 +53,7 @@ __all__ = [
     "Selecting",
     "Step",
     "Take",
+    "TotalTable",
     "Window",
     "Workload",
 ]

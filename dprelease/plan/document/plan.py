@@ -11,7 +11,6 @@ from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
 from dprelease.errors import UnsupportedEvent
-from dprelease.formats import USUAL, FormatName
 from dprelease.measures import AnyMeasure
 from dprelease.plan.document.account import Account
 from dprelease.plan.document.approval import Approval, Head
@@ -20,8 +19,10 @@ from dprelease.plan.document.cubes import with_cubes
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.pieces import Piece, pieces_of
+from dprelease.plan.document.publish import Derived, Publish
 from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.document.step import Feed, Step
+from dprelease.plan.document.totals import PlannedTotals
 from dprelease.plan.document.workload import Workload
 from dprelease.privacy.accountants import ACCOUNTANTS, AccountantName, AccountingName
 from dprelease.privacy.budget import Budget, Loss
@@ -31,12 +32,10 @@ from dprelease.privacy.unit import Neighboring, PrivacyUnit
 
 __all__ = [
     "Considered",
-    "Derived",
     "FrozenPlan",
     "Naive",
     "Output",
     "PlannedQuery",
-    "Publish",
     "Ranking",
     "ReleaseInfo",
     "ReleasePlan",
@@ -74,9 +73,10 @@ class PlannedQuery(Grouping):
         goal: What the author asked of its accuracy or price.
         workload: The workload that it is one table of; it then has no inputs of its own, and no goal.
         ranges: Which sums along an ordered column it has instead of the counts of the cells.
+        totals: Which totals it has beside its cells; ``inputs`` are of the cells.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges")
+    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges", "totals")
     name: str
     title: str
     measures: dict[str, AnyMeasure]
@@ -88,6 +88,7 @@ class PlannedQuery(Grouping):
     goal: Goal = Goal(share=Fraction(1))
     workload: str | None = None
     ranges: PlannedRanges | None = None
+    totals: PlannedTotals | None = None
 
 
 class Output(Value):
@@ -133,45 +134,6 @@ class Naive(Value):
     accounts_for: str
     noise: str
     charged: str
-
-
-class Publish(GrownValue):
-    """How the tables are shown.
-
-    Attributes:
-        formats: The files that are written.
-        confidence: The confidence of margins and intervals.
-        unreliable_above: A number is unreliable where its margin is more than this part of it; None: never.
-        unreliable_show: Whether it is then shown with a flag, or withheld.
-        intervals: ``nearest``: they are about the possible number that is nearest to the value
-            (``estimate.intervals``). None: about the value, as in plans from before there was another way.
-        quotients: ``tested``: of a mean and a ratio they are all that an exact test of the noise does not refuse
-            (``measures.quotients``). None: what the box of both margins allows, as in plans from before.
-        layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
-            2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
-            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds. With 3, which plans
-            of many queries have, small steps share files of ``measurements/`` as well, and small tables share pages.
-        csv_formulas: Whether keys that a spreadsheet would take for formulas are escaped in CSV; None: where noise
-            selected them, which are texts from the data, and not where they are declared.
-    """
-
-    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas")
-    formats: tuple[FormatName, ...] = USUAL
-    confidence: Fraction = Fraction(95, 100)
-    unreliable_above: Fraction | None = None
-    unreliable_show: Literal["flag", "blank"] = "flag"
-    intervals: Literal["nearest"] | None = None
-    quotients: Literal["tested"] | None = None
-    layout: Literal[1, 2, 3] = 1
-    csv_formulas: Literal["escape", "keep"] | None = None
-
-
-class Derived(Value):
-    """A further table, made from the published ones by SQL: it costs nothing."""
-
-    name: str
-    title: str
-    sql: str
 
 
 class ReleasePlan(GrownValue):
@@ -284,7 +246,8 @@ class ReleasePlan(GrownValue):
         """The key columns of a query, in published order."""
         table = self.catalog.tables[query.table]
         columns = tuple(table.column(name) for name in query.by)
-        return columns if query.ranges is None else query.ranges.columns(columns)
+        shown = query.ranges or query.totals
+        return columns if shown is None else shown.columns(columns)
 
     @property
     def pieces(self) -> dict[str, tuple[Piece, ...]]:

@@ -86,13 +86,13 @@ def _reach(step: Step, catalog: Catalog) -> _Reach:
         return _Reach(norms, choosing=choosing)
     if step.tables:
         most = limits_of(aggregate, catalog).rows or 1  # no plan of tables is without a bound
-        return _Reach(step.sensitivity, gauge=Fraction(2 * most))
+        return _Reach(step.sensitivity, gauge=Fraction(2 * most * aggregate.quantity.each))
     if step.gauge is not None:
         replaced = gauge(_BALLS[step.mechanism], len(step.parts), _REPLACED, step.cells or 2)
         return _Reach(step.sensitivity, gauge=replaced)
-    rows = limits_of(aggregate, catalog).rows
+    rows, each = limits_of(aggregate, catalog).rows, aggregate.quantity.each
     if step.residual is not None and rows is not None:
-        return _Reach(residual_sensitivity(step.residual, rows, _REPLACED))
+        return _Reach(residual_sensitivity(step.residual, rows, _REPLACED, each))
     if step.factor is not None and rows is not None:
-        return _Reach(factor_sensitivity(step.factor, rows, _REPLACED))
+        return _Reach(factor_sensitivity(step.factor, rows, _REPLACED, each))
     return _Reach(sensitivity(aggregate, catalog, _REPLACED))

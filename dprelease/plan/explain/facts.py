@@ -14,6 +14,7 @@ from typing import Any
 from dprelease.errors import PlanError, UnsupportedEvent
 from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.explain.rounding import grid_facts
+from dprelease.plan.explain.totals import totals_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.calibrate import largest_knob
@@ -105,6 +106,7 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         **({"grids": grids} if (grids := grid_facts(plan)) else {}),
         **({"allocation": plan.allocation} if plan.allocation else {}),
         **({"workloads": [each.model_dump(mode="json") for each in plan.workloads]} if plan.workloads else {}),
+        **({"totals": totals} if (totals := totals_facts(plan)) else {}),
         **({"invariants": invariant_facts(plan), "unprotected": unprotected(plan)} if plan.invariants else {}),
     }
 

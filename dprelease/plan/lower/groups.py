@@ -85,7 +85,7 @@ def _cells(key: _Key, asked: Sequence[Asking], catalog: Catalog) -> _Key:
     """
     domain, grouping = key
     table = catalog.tables[grouping.table]
-    if table.unit_id is not None or grouping.private or grouping.where is None:
+    if table.unit_id is not None or grouping.private or grouping.where is None or grouping.complete:
         return key
     try:
         for each in {each for one in asked for form in one.measure.alternatives(table) for each in form}:

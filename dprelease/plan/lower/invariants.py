@@ -12,7 +12,7 @@ from dprelease.estimate.workloads.design import Axes
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.resolve.grouping import canonical_text, grouping_of
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import all_key_columns, levels_of
+from dprelease.spec.fields.published_sets import all_key_columns, levels_of
 
 __all__ = ["Known", "invariants_of", "known_to"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.sensitivity import sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.noise.mechanisms.tables_knorm import TablesKNorm
@@ -53,7 +52,8 @@ def drawn_together(apart: LoweredWorkload, epsilon: float, catalog: Catalog) -> 
 def _draft(apart: LoweredWorkload, draws: JointDraws, catalog: Catalog) -> UnscaledStep:
     """One row is in one cell of every table, and a replaced row leaves one and enters another.
 
-    So it has the norm 1, or 2, and by the triangle inequality the rows of a unit have as many times that; it is reached
+    So it has the norm 1, or 2, and by the triangle inequality the rows of a unit, each as often as it weighs, have as
+    many times that; it is reached
     where all of them are in the same cells, and those that take their place in others
     (docs/proofs/joint-tables.md, section 3).
     """
@@ -62,7 +62,7 @@ def _draft(apart: LoweredWorkload, draws: JointDraws, catalog: Catalog) -> Unsca
         JointTable(by=workload.columns(0, axes), cells=n) for axes, n in zip(draws.tables, draws.cells, strict=True)
     ]
     rows = apart.drafts[0].aggregate
-    counts = [rows.model_copy(update={"by": each.by, "quantity": Quantity(kind="rows")}) for each in named]
+    counts = [rows.model_copy(update={"by": each.by}) for each in named]
     relation = Neighboring.REPLACE_ONE if apart.replace_one else Neighboring.ADD_REMOVE
     reaches = [sensitivity(each, catalog, relation) for each in counts]
     moved = Sensitivity(

@@ -13,7 +13,7 @@ from typing import Any, cast
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
-from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
+from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTotals, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken
 from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
@@ -22,7 +22,17 @@ from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.step_ids import step_id, word
-from dprelease.plan.lower.unscaled import UnscaledStep, additive, ball_of, choice, joint, ranking, selection
+from dprelease.plan.lower.totals import drawn_groupings, planned_totals, table_id, with_feeds
+from dprelease.plan.lower.unscaled import (
+    UnscaledStep,
+    additive,
+    ball_of,
+    choice,
+    counts_along,
+    joint,
+    ranking,
+    selection,
+)
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
@@ -36,7 +46,8 @@ _SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of key
 
 
 Needs = dict[Place, list[tuple[Asked, int]]]  # the measures that a quantity feeds, and where
-Fed = dict[tuple[int, str], dict[int, tuple[int, Feed, int]]]  # (query, label) -> place -> (draft, feed, quantity)
+# (query, label, key columns) -> place -> (draft, feed, quantity)
+Fed = dict[tuple[int, str, tuple[str, ...]], dict[int, tuple[int, Feed, int]]]
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,7 @@ class Lowering:
     workloads: Mapping[str, Mapping[WorkloadNoise, LoweredWorkload]]
     invariants: Mapping[str, Invariant]
     ranges: Mapping[str, LoweredRanges]
+    totals: Mapping[str, PlannedTotals]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
@@ -61,6 +73,7 @@ class Lowering:
         groupings: dict[str, Grouping] = {}
         workloads: dict[str, Mapping[WorkloadNoise, LoweredWorkload]] = {}
         ranges: dict[str, LoweredRanges] = {}
+        totals: dict[str, PlannedTotals] = {}
         invariants = invariants_of(spec, catalog)
         for at, (name, query) in enumerate(spec.queries.items()):
             table = catalog.tables[query.table]
@@ -79,11 +92,16 @@ class Lowering:
             domain = name if query.budget is not None else ""
             if query.top_k is not None:
                 continue
-            group = wanted.setdefault((domain, groupings[name]), [])
-            for label, measure in measures[name].items():
-                group.append(Asking(at, name, label, measure, expected_rows(query.expect, measures[name], label)))
+            cells = [groupings[name]]
+            if (found := planned_totals(name, query, catalog)) is not None:
+                totals[name] = found
+                cells += drawn_groupings(found, groupings[name])
+            for each in cells:
+                group = wanted.setdefault((domain, each), [])
+                for label, measure in measures[name].items():
+                    group.append(Asking(at, name, label, measure, expected_rows(query.expect, measures[name], label)))
         quantities, groups = grouped(wanted, catalog)
-        return cls(spec, catalog, quantities, groups, measures, groupings, workloads, invariants, ranges)
+        return cls(spec, catalog, quantities, groups, measures, groupings, workloads, invariants, ranges, totals)
 
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
@@ -143,7 +161,7 @@ class Lowering:
             for key, part in zip(keys, map(places.__getitem__, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
-                    feeds.setdefault((asked.query, asked.label), {})[place] = feed
+                    feeds.setdefault((asked.query, asked.label, grouping.by), {})[place] = feed
             drafts.append(draft)
         for name, query in self.spec.queries.items():
             if query.top_k is not None:
@@ -164,9 +182,11 @@ class Lowering:
         return found
 
     def _counts(self, group: Group, quantity: int) -> bool:
-        """Whether the quantity is a count that a K-norm draw can hide with others of its cells."""
+        """Whether the quantity is a count that a K-norm draw can hide with others of its cells: one of 1 a row."""
         plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
-        return plain and self.quantities[quantity].kind in ("rows", "nonnull")
+        plain = plain and not group.grouping.complete  # what is reconciled has draws of its own
+        counted = self.quantities[quantity]
+        return plain and counted.kind in ("rows", "nonnull") and counted.weight is None
 
     def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
         """The needs in the order of the spec; with ``knorm`` the counts of the same cells together.
@@ -207,11 +227,14 @@ class Lowering:
     ) -> UnscaledStep:
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
         answers = tuple(Answer(query=name, measure=label) for name, label in fed)
-        step = step_id(next(iter(fed))[0], word(quantities), names)
+        first = next(iter(fed))[0]
+        step = step_id(table_id(first, grouping.by, self.groupings[first]), word(quantities), names)
         relation = self.spec.privacy.neighboring
         if len(quantities) > 1:
             return joint(step, grouping, quantities, answers, self.catalog, relation, wanted=form.ball)
-        make = choice if quantities[0].kind == "quantile" else additive
+        make = additive
+        if quantities[0].kind == "quantile":
+            make = counts_along if quantities[0].is_counted else choice
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 
     def _selections(self, names: set[str]) -> list[UnscaledStep]:
@@ -279,25 +302,39 @@ class Lowering:
                 terms.append(Term(at, sums.label, ((first[sums.draft.id], sums.weight),)))
                 asked.append(self._planned(name, query, {sums.label: (Feed(step=sums.draft.id),)}, None))
                 continue
-            inputs = {}
             own = drafts[selected[name]].id if name in selected else None
             if name in selected:
                 terms.append(Term(at, KEYS if query.top_k is None else LIST, ((selected[name], 1.0),)))
-            for label, measure in self.measures[name].items():
-                fed = [feed for _, feed in sorted(feeds[at, label].items())]
-                taken, count = tuple(self.quantities[quantity] for *_, quantity in fed), counts[at, label]
-                inputs[label] = tuple(feed for _, feed, _ in fed)
-                weights, from_drafts = measure.weights(taken, count), tuple(draft for draft, *_ in fed)
-                used = tuple((draft, weight) for draft, weight in zip(from_drafts, weights, strict=True) if weight)
-                published = None if measure.by_weights else Published(measure, taken, from_drafts, count)
-                terms.append(Term(at, label, used, published))
-            asked.append(self._planned(name, query, inputs, own))
+            totals = self.totals.get(name)
+            of_tables: dict[tuple[str, ...], dict[str, tuple[Feed, ...]]] = {}
+            for by in (self.groupings[name].by, *(table.by for table in (totals.drawn if totals else ()))):
+                inputs = of_tables[by] = {}
+                for label, measure in self.measures[name].items():
+                    fed = [feed for _, feed in sorted(feeds[at, label, by].items())]
+                    taken, count = tuple(self.quantities[quantity] for *_, quantity in fed), counts[at, label]
+                    inputs[label] = tuple(feed for _, feed, _ in fed)
+                    weights, from_drafts = measure.weights(taken, count), tuple(draft for draft, *_ in fed)
+                    used = tuple(
+                        (draft, weight * drafts[draft].per_number)
+                        for draft, weight in zip(from_drafts, weights, strict=True)
+                        if weight
+                    )
+                    published = None if measure.by_weights else Published(measure, taken, from_drafts, count)
+                    table = "" if inputs is of_tables[self.groupings[name].by] else f" ({'-'.join(by) or 'total'})"
+                    terms.append(Term(at, label + table, used, published))
+            own_totals = None if totals is None else with_feeds(totals, of_tables)
+            asked.append(self._planned(name, query, of_tables[self.groupings[name].by], own, own_totals))
         return Lowered(tuple(asked), tuple(drafts), tuple(terms))
 
     def _planned(
-        self, name: str, query: QuerySpec, inputs: dict[str, tuple[Feed, ...]], own: str | None
+        self,
+        name: str,
+        query: QuerySpec,
+        inputs: dict[str, tuple[Feed, ...]],
+        own: str | None,
+        totals: PlannedTotals | None = None,
     ) -> PlannedQuery:
-        asked = ("planned", name, own, *inputs.items())
+        asked = ("planned", name, own, *inputs.items(), *(() if totals is None else (totals.canonical(),)))
         if asked in self._known:
             return cast(PlannedQuery, self._known[asked])
         listed = Ranking(k=query.k or 1, step=own) if query.top_k is not None and own is not None else None
@@ -313,6 +350,7 @@ class Lowering:
             suppress_below=(hidden.measure, hidden.below) if hidden is not None else None,
             expect=dict(query.expect),
             ranges=self.ranges[name].planned if name in self.ranges else None,
+            totals=totals,
             goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
         return found

@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.factor import LEAST_GRAIN, MOST_WRITTEN_OUT, Factor, factor_sensitivity
 from dprelease.catalog.mirrored import Mirror
 from dprelease.catalog.sensitivity import limits_of
@@ -28,7 +28,7 @@ from dprelease.plan.design.mirrored import MIRRORED_GRAIN, mirrored_line
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Answer, Considered
 from dprelease.plan.document.ranges import PlannedRanges
-from dprelease.plan.lower.unscaled import UnscaledStep, additive
+from dprelease.plan.lower.unscaled import ROOT_GRAIN, UnscaledStep, additive
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec
@@ -42,7 +42,6 @@ NAMES = {
     "mirrored_ranges": "near-optimal matrix",
     None: "counts of the keys",
 }
-_GRAIN = 2**14  # of a root: its least entries, far below the diagonal, are then some hundreds
 _HELD_GRAIN = 2**12  # of a matrix, whose entries the plan holds
 _COMPARED = 512  # keys up to which a binary tree is worked out beside it
 _PRIME = 2**31 - 1
@@ -86,10 +85,11 @@ def lowered_ranges(
     """
     if query.ranges is None:
         raise ValueError("only a query with ranges asks for sums along a column")
-    (label,) = query.measures
+    ((label, measure),) = query.measures.items()
+    (quantity,) = measure.quantities(catalog.tables[grouping.table])
     planned = PlannedRanges(of=query.ranges.of, which=query.ranges.which)
     answers = (Answer(query=name, measure=label),)
-    plain = additive(f"{name}.{planned.which}", grouping, Quantity(kind="rows"), answers, catalog, relation)
+    plain = additive(f"{name}.{planned.which}", grouping, quantity, answers, catalog, relation)
     plain = replace(plain, part=Fraction(1))
     rows = limits_of(grouping, catalog).rows
     if rows is None:
@@ -98,7 +98,8 @@ def lowered_ranges(
     axis = grouping.by.index(planned.of)
     drafts = [plain]
     for factor in _factors(shape, axis, planned.which):
-        drafts.append(replace(plain, factor=factor, sensitivity=factor_sensitivity(factor, rows, relation)))
+        reach = factor_sensitivity(factor, rows, relation, quantity.each)
+        drafts.append(replace(plain, factor=factor, sensitivity=reach))
     variances = [variances_of(draft.factor, shape[axis], planned.which) for draft in drafts]
     weights = [float(each.mean()) for each in variances]
     errors = [float(draft.sensitivity.l2_squared) * weight for draft, weight in zip(drafts, weights, strict=True)]
@@ -106,12 +107,12 @@ def lowered_ranges(
     best = order[0]
     passed = [(NAMES[_kind(drafts[at])], errors[at]) for at in order[1:]]
     if relation is Neighboring.ADD_REMOVE and 1 < shape[axis] <= _COMPARED:
-        passed.append(("binary tree", rows**2 * _error_of_tree(shape[axis], planned.which)))
+        passed.append(("binary tree", (rows * quantity.each) ** 2 * _error_of_tree(shape[axis], planned.which)))
     considered = tuple(
         Considered(name=f"{name}: {told}", noise=round_up(Fraction(math.sqrt(error / errors[best])), 4))
         for told, error in passed
     )
-    draft = replace(drafts[best], worst=float(variances[best].max()), reach=rows)
+    draft = replace(drafts[best], worst=float(variances[best].max()), reach=rows * quantity.each)
     return LoweredRanges(planned, label, draft, weights[best], considered)
 
 
@@ -126,7 +127,7 @@ def _factors(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
     if keys > MOST_WRITTEN_OUT:  # doubles err by less than 1 in an eigenvalue, so that it has an inverse for certain
         long = mirrored_factor(shape, axis, which)
         return [long] if least_eigenvalue(long) > 1 else []
-    found = [Factor(shape=shape, axis=axis, kind="root", grain=_GRAIN)]
+    found = [Factor(shape=shape, axis=axis, kind="root", grain=ROOT_GRAIN)]
     matrix = near_optimal(keys, which)
     if has_inverse(matrix):
         rows = tuple(tuple(row) for row in matrix.tolist())

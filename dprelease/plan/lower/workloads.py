@@ -39,7 +39,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import published_sets, workload_shares
+from dprelease.spec.fields.published_sets import published_sets, workload_shares
 from dprelease.spec.fields.workloads import Minimize
 
 __all__ = ["check_known", "formed", "gained", "lowered_with_each_noise", "lowered_workload"]
@@ -92,7 +92,9 @@ def lowered_workload(
     relation = spec.privacy.neighboring
     tree = tree_of(catalog, query.levels, levels, table)
     sizes = tuple(table.column(column).cells for column in attributes)
-    most_rows = _rows(Grouping(table=query.table, by=()), catalog)
+    counted = Count(count="rows", weighted=query.measures[label].weighted)
+    (quantity,) = counted.quantities(table)
+    most_rows = _rows(Grouping(table=query.table, by=()), catalog) * quantity.each
     at_epsilon = None if epsilon is None else epsilon / most_rows
     asked = ACCOUNTANTS.get(spec.privacy.accounting)
     together = asked is None or asked.reads_together
@@ -155,7 +157,8 @@ def lowered_workload(
     found = (helped.strategy, *found[1:])
     bounds = bounded_together(found[0], sizes, tree) if pure is None else (None,) * len(found[0].parts)
     drafts = tuple(
-        _draft(workload, part, rows, catalog, relation, each) for part, each in zip(found[0].parts, bounds, strict=True)
+        _draft(workload, part, rows, quantity, catalog, relation, each)
+        for part, each in zip(found[0].parts, bounds, strict=True)
     )
     if found[0].undetermined:
         raise _undetermined(workload, found[0].undetermined[0])
@@ -168,7 +171,7 @@ def lowered_workload(
     mean = float(found[0].variances.mean())
     return LoweredWorkload(
         planned=workload,
-        queries=tuple(_query(workload, at, rows, catalog) for at in range(len(workload.tables))),
+        queries=tuple(_query(workload, at, rows, counted, catalog) for at in range(len(workload.tables))),
         drafts=drafts,
         strategies=found,
         weights=tuple(mean / len(drafts) * 2 * float(draft.part or 0) / float(draft.squared) for draft in drafts)
@@ -203,7 +206,13 @@ def _tables(
 
 
 def _draft(
-    workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring, together: Together | None
+    workload: Workload,
+    part: Part,
+    rows: Grouping,
+    quantity: Quantity,
+    catalog: Catalog,
+    relation: Neighboring,
+    together: Together | None,
 ) -> UnscaledStep:
     """One draw: the counts of a table, or of its residual.
 
@@ -212,7 +221,7 @@ def _draft(
     """
     by = workload.columns(part.level, part.axes)
     grouping = rows.model_copy(update={"by": by})
-    aggregate = BoundedAggregate(**dict(grouping), quantity=Quantity(kind="rows"))
+    aggregate = BoundedAggregate(**dict(grouping), quantity=quantity)
     answers = (Answer(query=workload.name, measure=workload.measure),)
     cells = cells_of(grouping, catalog)
     reach, residual = sensitivity(aggregate, catalog, relation), None
@@ -221,9 +230,9 @@ def _draft(
         shape = tuple(table.column(column).cells for column in by)
         axes = tuple(range(offset, len(by))) if part.residual else ()
         residual, most = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes)), _rows(grouping, catalog)
-        reach = residual_sensitivity(residual, most, relation)
+        reach = residual_sensitivity(residual, most, relation, quantity.each)
         if together is not None:  # of one row, in counts
-            together = together._replace(common=together.common * (most * residual.divisor) ** 2)
+            together = together._replace(common=together.common * (most * quantity.each * residual.divisor) ** 2)
     keys = [catalog.tables[workload.table].column(name).cells for name in workload.levels]
     pieces = in_pieces(cells, part.level, keys)
     return UnscaledStep(
@@ -269,7 +278,7 @@ def _id(workload: Workload, part: Part) -> str:
     return ".".join((workload.name, *level, attributes, *(("residual",) if part.residual and part.axes else ())))
 
 
-def _query(workload: Workload, at: int, rows: Grouping, catalog: Catalog) -> PlannedQuery:
+def _query(workload: Workload, at: int, rows: Grouping, counted: Count, catalog: Catalog) -> PlannedQuery:
     """A published table of the workload; it leaves out the cells of impossible combinations that it has."""
     name = workload.tables[at]
     level, axes = workload.place(name)
@@ -284,7 +293,7 @@ def _query(workload: Workload, at: int, rows: Grouping, catalog: Catalog) -> Pla
         excluding=rows.zeros if has_zeros else None,
         name=name,
         title=f"{workload.title}: {_titled(workload, level, axes)}",
-        measures={workload.measure: Count(count="rows")},
+        measures={workload.measure: counted},
         inputs={workload.measure: ()},
         goal=Goal(),
         workload=workload.name,

@@ -30,18 +30,20 @@ from dprelease.catalog.table import (
     TimeFilter,
     Zeros,
 )
+from dprelease.catalog.weight import Sampling, Weighting
 from dprelease.catalog.workbook import WORKBOOK
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
 from dprelease.plan.resolve.hierarchies import hierarchies_of
+from dprelease.plan.resolve.left_out import left_out, zeros_of
 from dprelease.spec.checks.columns import NUMBERS, check_labels
-from dprelease.spec.checks.keys import check_cell_count, check_length
+from dprelease.spec.checks.keys import MOST_CELLS, check_cell_count, check_length
 from dprelease.spec.checks.ranges import check_range_rows
 from dprelease.spec.checks.workloads import check_workload_cells
 from dprelease.spec.expressions import computed, types_of
 from dprelease.spec.fields.columns import MOST_KEYS, label_key, label_text, named_key, spelled_out
 from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
-from dprelease.spec.fields.queries import all_key_columns
+from dprelease.spec.fields.published_sets import all_key_columns
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.steps import MeasuredLimits, grid_of, measured_limits
@@ -50,7 +52,10 @@ from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
 from dprelease.spec.text.scalars import day
 
-__all__ = ["left_out", "references_needed", "resolve", "zeros_of"]
+__all__ = [
+    "references_needed",
+    "resolve",
+]
 
 
 def references_needed(spec: ReleaseSpec) -> tuple[str, ...]:
@@ -151,10 +156,29 @@ def _cells(
         return {}
     check_cell_count(query, sizes, at, findings)
     check_range_rows(name, query, dict(zip(query.by, sizes, strict=True)), findings)
+    _check_classes(query, table, prod(sizes), at, findings)
     excluded = exclusion_name(query)
     if excluded is None or query.except_ is None or query.except_.reference not in found:
         return {}
     return {excluded: left_out(query, table, found[query.except_.reference], at, findings)}
+
+
+def _check_classes(query: QuerySpec, table: Table, cells: int, at: Path, findings: Findings) -> None:
+    """Counts along grids: classes begin at grid values, and there are at most ten million of them in one draw."""
+    for label, measure in query.measures.items():
+        if not measure.gaussian:
+            continue
+        try:
+            asked = [each.quantities(table)[0] for each in measure.planned(label, query.measures).values()]
+        except ValueError as off_grid:
+            hint = "write numbers of the column's grid, and give `edges` with a class that begins at each of `below`"
+            findings.add("DPR-S587", (*at, "measures", label), str(off_grid), hint)
+            continue
+        quantity = asked[0]
+        if (numbers := cells * len(quantity.classes)) > MOST_CELLS:
+            says = f"counts {numbers:,} classes of values in all cells, more than {MOST_CELLS:,}"
+            hint = "write fewer `edges`, take a column out of `by`, or write `from: ranks`"
+            findings.add("DPR-S588", (*at, "measures", label), says, hint, (*at, "by"))
 
 
 def _place(problem: Problem) -> tuple[int, int]:
@@ -226,6 +250,23 @@ def _table(
             if join.table is not None and join.max_matches is not None
         ),
         time=_time(table.time, period, (*at, "time"), findings),
+        weight=_weight(table, limits),
+    )
+
+
+def _weight(table: TableSpec, limits: Mapping[str, MeasuredLimits]) -> Weighting | None:
+    """How rows are weighted: on the grid of the column, the clip in its steps."""
+    weight = table.weight
+    if weight is None:
+        return None
+    grid, sampling = grid_of(table, weight.column, limits), weight.sampling
+    assert grid is not None  # noqa: S101 - the grid of weights is written, or 1
+    return Weighting(
+        column=weight.column,
+        step=grid.step,
+        clip=int(weight.clip / grid.step),
+        calibrated=weight.calibrated,
+        sampling=None if sampling is None else Sampling(**dict(sampling)),
     )
 
 
@@ -307,75 +348,3 @@ def _check_keys(column: ColumnSpec, keys: tuple[Key, ...], at: Path, findings: F
         findings.add("DPR-S605", (*at, "keys"), f"has {len(keys)} keys, more than a million", "take a coarser column")
     else:
         check_labels(column, {label_text(key) for key in keys}, at, findings)
-
-
-_MOST_ZEROS = 4_000
-
-
-_MOST_NUMBERS = 2 * 10**7  # combinations x cells of their columns
-
-
-_MOST_WORK = 2 * 10**10  # combinations squared x these cells x tables
-
-
-def left_out(query: QuerySpec, table: Table, public: ReferenceTable, at: Path, findings: Findings) -> tuple[int, ...]:
-    """The positions of the cells that a query leaves out, rising and each once.
-
-    Cells are row-major over the keys of ``by``: the last column runs fastest. A line says more than its cell where
-    the reference has other columns; these are ignored.
-
-    Args:
-        query: With public keys.
-        table: Its table, with every key spelled out.
-        public: The reference whose lines are the combinations.
-        at: The path of the query.
-        findings: Where a line that is no cell is told, and that no cell is left.
-    """
-    return _excluded_positions(query.by, table, public, at, findings)
-
-
-def zeros_of(query: QuerySpec, table: Table, public: ReferenceTable, at: Path, findings: Findings) -> Zeros | None:
-    """The structural zeros of a workload; None where the file has no line, or something is wrong.
-
-    Args:
-        query: With marginals, over columns that the reference has all of its columns among.
-        table: Its table, with every key spelled out.
-        public: The reference whose lines are the combinations.
-        at: The path of the query.
-        findings: Where a line that is no combination is told, that none is left, and that there are too many.
-    """
-    assert query.marginals is not None  # noqa: S101 - asked for by the caller
-    assert query.except_ is not None  # noqa: S101 - as before
-    columns = tuple(name for name in query.marginals.attributes if name in public.columns)
-    cells = _excluded_positions(columns, table, public, at, findings)
-    if not cells:
-        return None
-    tables = sum(set(columns) <= set(each) for each in query.marginals.tables)
-    every = table.cells(columns)
-    work = len(cells) ** 2 * every * tables
-    if len(cells) > _MOST_ZEROS or len(cells) * every > _MOST_NUMBERS or work > _MOST_WORK:
-        says = f"lists {len(cells)} of {every} combinations, in {tables} tables: too many to be worked out"
-        hint = "put keys together that are impossible in the same way, or leave `except` out: it costs accuracy alone"
-        findings.add("DPR-S667", (*at, "except", "reference"), says, hint, (*at, "marginals"))
-        return None
-    return Zeros(reference=query.except_.reference, columns=columns, cells=cells)
-
-
-def _excluded_positions(
-    by: tuple[str, ...], table: Table, public: ReferenceTable, at: Path, findings: Findings
-) -> tuple[int, ...]:
-    here = (*at, "except", "reference")
-    columns = [table.column(name) for name in by]
-    places: list[dict[Key, int]] = [{key: at for at, key in enumerate(column.keys or ())} for column in columns]
-    strides = [prod(column.cells for column in columns[number + 1 :]) for number in range(len(columns))]
-    found: set[int] = set()
-    for line in zip(*(public.columns[name] for name in by), strict=True):
-        if any(key not in known for key, known in zip(line, places, strict=True)):
-            told = ", ".join(f"{name} {label_text(key)!r}" for name, key in zip(by, line, strict=True))
-            hint = "take the line out of the file, or declare its keys"
-            findings.add("DPR-S606", here, f"has a line that is no cell: {shown(told, 120)}", hint)
-            return ()
-        found.add(sum(known[key] * stride for key, known, stride in zip(line, places, strides, strict=True)))
-    if found and len(found) == prod(column.cells for column in columns):
-        findings.add("DPR-S607", here, "leaves out every cell", "leave some, or leave the query out")
-    return tuple(sorted(found))

@@ -64,6 +64,7 @@ def grouping_of(query: QuerySpec, catalog: Catalog) -> Grouping:
         excluding=exclusion_name(query),
         private=query.keys == "private",
         min_units=query.min_units,
+        complete=() if query.totals is None else query.by,
     )
 
 

@@ -27,7 +27,9 @@ from dprelease.catalog.table import Catalog
 from dprelease.estimate.workloads.design import Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected
-from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
+from dprelease.noise import Law
+from dprelease.noise.weighted_sums import WeightedLaw
+from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.verify.factor import expected_of_sums
 from dprelease.plan.verify.reach import require
 from dprelease.plan.verify.tables import taken_together
@@ -35,6 +37,7 @@ from dprelease.plan.verify.tables import taken_together
 __all__ = ["check_outputs", "covers", "figure", "worst_variances"]
 
 _BLUR = 0.015  # standard errors, by which a law is widened before it is inverted
+_FINE_BLUR = 0.004  # where margins are nearer to the least that are right
 _TOLERANCE = 1e-9  # of a figure that is worked out in floats, on one machine or another
 
 
@@ -63,7 +66,10 @@ def check_outputs(plan: ReleasePlan) -> None:
                 fed = tuple(dict.fromkeys(feed.step for feed in query.inputs[label]))
                 require(output.steps == fed, f"{name} is told of other steps")
                 steps = [(taken[feed.step], feed.part) for feed in query.inputs[label]]
-                quantities, laws = [step.parts[part] for step, part in steps], [step.law for step, _ in steps]
+                quantities = [step.parts[part] for step, part in steps]
+                laws = [step.law for step, _ in steps]
+                if query.totals is not None and query.totals.drawn:
+                    laws = _laws_of_cells(plan, query, label, taken)
                 measure = query.measures[label]
                 if query.ranges is not None:
                     found = expected_of_sums(plan, query, plan.step(fed[0]))
@@ -229,21 +235,70 @@ def _weights(
     return found
 
 
-def _outside(weights: Sequence[tuple[float, float, int]], least: float, margin: float, alpha: float) -> float:
-    """At most the probability that a sum of discrete Laplace draws is further away than so many standard errors."""
+def _laws_of_cells(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapping[str, Measured]) -> list[Law]:
+    """The laws of what a measure is made of in the cells of a query whose totals are drawn, too.
+
+    The weights of the draws follow from the covariances of least squares (:func:`covers`); a margin of the law so made
+    is held against that law, inverted as there.
+    """
+    totals, table = query.totals, plan.catalog.tables[query.table]
+    assert totals is not None  # noqa: S101 - asked for by the caller
+    sizes, full = tuple(table.column(name).cells for name in query.by), tuple(range(len(query.by)))
+    fed = {full: query.inputs[label]}
+    fed |= {tuple(map(query.by.index, each.by)): each.inputs[label] for each in totals.drawn}
+    found: list[Law] = []
+    for at in range(len(fed[full])):
+        drawn = {axes: steps[feeds[at].step] for axes, feeds in fed.items()}
+        gaussian = all(isinstance(each, Step) and each.mechanism == "discrete_gaussian" for each in drawn.values())
+        weights = _weights([full], full, [_taken(0, axes, step, sizes) for axes, step in drawn.items()], sizes)
+        law = WeightedLaw(tuple((weight, number, variance) for weight, variance, number in weights), gaussian)
+        alpha = float(1 - plan.publish.confidence)
+        margin = law.margin(plan.publish.confidence) / math.sqrt(law.variance) if law.variance else 0.0
+        least = min(variance for _, variance, _ in weights)
+        far = margin**2 * alpha >= 1 or _outside(weights, least, margin, alpha, gaussian, _FINE_BLUR) <= alpha
+        require(far, f"{query.name}.{label} is told to be within a margin more often than it is")
+        found.append(law)
+    return found
+
+
+def _outside(
+    weights: Sequence[tuple[float, float, int]],
+    least: float,
+    margin: float,
+    alpha: float,
+    gaussian: bool = False,
+    blur: float = _BLUR,
+) -> float:
+    """At most the probability that a sum of discrete draws is further away than so many standard errors."""
     error = math.sqrt(math.fsum(number * weight**2 * variance for weight, variance, number in weights))
     if not error:
         return 0.0
     rate = math.sqrt(least) * _reaching(1 / (2 * least))
     period = 2 * margin + 2 + 40 / rate  # what comes round again is below exp(-30)
-    last = 4 / _BLUR * (0.16 * 1000 / alpha) ** 0.25  # what is left out beyond is below alpha / 1000
+    last = 4 / blur * (0.16 * 1000 / alpha) ** 0.25  # what is left out beyond is below alpha / 1000
     at = np.arange(1, math.ceil(last * period / (2 * math.pi)) + 1) * (2 * math.pi / period)
-    law = np.sinc(at * _BLUR / 4 / math.pi) ** 4
+    law = np.sinc(at * blur / 4 / math.pi) ** 4
     for weight, variance, number in weights:
-        law /= (1 + 2 * variance * np.sin(weight / error * at / 2) ** 2) ** number
-    edge = margin - _BLUR
+        if gaussian:
+            law *= _gaussian(weight / error * at, variance) ** number
+        else:
+            law /= (1 + 2 * variance * np.sin(weight / error * at / 2) ** 2) ** number
+    edge = margin - blur
     inside = 2 * edge / period + float(np.sum(2 * np.sin(at * edge) * law * 2 / (at * period)))
     return 1 - inside + alpha / 1000 + math.exp(-30)
+
+
+def _gaussian(turn: Array, variance: float) -> Array:
+    """What the cosine of so many radians for each step is on average under discrete Gaussian noise of this scale.
+
+    By the points themselves where the scale is at most 8; beyond, by the nearest of the copies of the normal one, the
+    next of which is below exp(-300).
+    """
+    if variance > 64:
+        return np.exp(-variance * (turn - 2 * math.pi * np.rint(turn / (2 * math.pi))) ** 2 / 2)
+    steps = np.arange(1, 120)
+    mass = np.exp(-(steps**2) / (2 * variance)) if variance else np.zeros(len(steps))
+    return (1 + 2 * np.cos(np.multiply.outer(turn, steps)) @ mass) / (1 + 2 * mass.sum())
 
 
 def _reaching(rise: float) -> float:

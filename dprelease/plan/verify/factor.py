@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.measures import Expected
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.plan.verify.reach import _bounds, require
+from dprelease.plan.verify.reach import _bounds, _cells, counts_as_said, heaviest, require
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -60,11 +60,8 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     alone = not step.joined and step.gauge is None and step.choosing is None and step.selecting is None
     alone = alone and step.residual is None and step.pieces is None
     require(alone, f"{step.id} has a factor and is of another kind, too")
-    require(aggregate.quantity.kind == "rows", f"{step.id} has a factor and counts something else than rows")
-    require(aggregate.quantity.where is None, f"{step.id} has a factor and counts some rows only")
-    require(not aggregate.private and aggregate.excluding is None, f"{step.id} has a factor and cells left out")
-    table = plan.catalog.tables[aggregate.table]
-    shape = tuple(len(table.column(name).keys or ()) for name in aggregate.by)
+    require(not aggregate.private, f"{step.id} has a factor and keys that are not public")
+    shape = _shape_of_classes(plan, step) if aggregate.quantity.is_counted else _shape_of_cells(plan, step)
     require(factor.shape == shape, f"{step.id} has a factor for a table of another shape")
     require(step.cells == math.prod(shape), f"{step.id} has another number of cells")
     require(0 <= factor.axis < len(shape), f"{step.id} has a factor along a column that it does not have")
@@ -77,8 +74,39 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     same = factor.matrix.shape == matrix.shape and bool((factor.matrix == matrix).all())
     require(same, f"{step.id} would draw by another matrix than its factor says")
     rows = _bounds(plan, aggregate, once=False).rows
-    derived = _derived(matrix, math.prod(shape) // keys, rows, plan.neighboring)
+    each = heaviest(plan, step, aggregate.quantity)
+    derived = _derived(matrix, math.prod(shape) // keys, rows, each, plan.neighboring)
     require(step.sensitivity == derived, f"{step.id} claims another sensitivity than its matrix has")
+
+
+def _shape_of_cells(plan: ReleasePlan, step: Step) -> tuple[int, ...]:
+    """Of a table of counts of rows, all of them: the numbers of its keys."""
+    aggregate = step.aggregate
+    require(aggregate.quantity.kind == "rows", f"{step.id} has a factor and counts something else than rows")
+    require(aggregate.quantity.where is None, f"{step.id} has a factor and counts some rows only")
+    require(aggregate.excluding is None, f"{step.id} has a factor and cells left out")
+    table = plan.catalog.tables[aggregate.table]
+    return tuple(len(table.column(name).keys or ()) for name in aggregate.by)
+
+
+def _shape_of_classes(plan: ReleasePlan, step: Step) -> tuple[int, int]:
+    """Of counts of classes of values: the number of cells, and that of classes.
+
+    A row has one value at most, which is in one class of its cell at most, or it counts nowhere: it adds 1 to one
+    number of the table or to none, which is all that the sensitivity rests on.
+    """
+    quantity = step.aggregate.quantity
+    require(quantity.kind == "quantile" and quantity.per == "row", f"{step.id} has classes of no values of rows")
+    if quantity.starts:
+        rising = all(a < b for a, b in zip(quantity.starts, quantity.starts[1:], strict=False))
+        within = quantity.starts[0] == quantity.low and quantity.starts[-1] <= quantity.high
+        require(rising and within and quantity.grain == 1, f"{step.id} has classes that do not rise within its clip")
+        classes = len(quantity.starts)
+    else:
+        classes = 1 + math.floor(Fraction(quantity.high - quantity.low, quantity.grain))
+    require(2 <= classes <= _MOST_KEYS, f"{step.id} has too few or too many classes")
+    require(step.factor is not None and step.factor.axis == 1, f"{step.id} has a factor that is not along its classes")
+    return _cells(plan, step.aggregate) or 0, classes
 
 
 def _written(factor: Factor, keys: int) -> Whole | None:
@@ -153,14 +181,15 @@ def _endless(line: Sequence[int], sign: int) -> Whole:
     return np.array([found[at] for at in range(len(found))], dtype=np.int64)
 
 
-def _derived(matrix: Whole, slices: int, rows: int, neighboring: Neighboring) -> Sensitivity:
+def _derived(matrix: Whole, slices: int, rows: int, each: int, neighboring: Neighboring) -> Sensitivity:
     l1, l2_squared, linf = _one_row(matrix, slices > 1, neighboring is Neighboring.REPLACE_ONE)
+    moved = rows * each  # a row that weighs w is w rows of its cell
     lines = rows * (2 if neighboring is Neighboring.REPLACE_ONE else 1)
     return Sensitivity(
         l0=len(matrix) * min(slices, lines),
-        l1=Fraction(rows * l1),
-        l2_squared=Fraction(rows * rows * l2_squared),
-        linf=Fraction(rows * linf),
+        l1=Fraction(moved * l1),
+        l2_squared=Fraction(moved * moved * l2_squared),
+        linf=Fraction(moved * linf),
     )
 
 
@@ -207,10 +236,12 @@ def check_ranges(plan: ReleasePlan) -> None:
     summed = set()
     for query in (each for each in plan.queries if each.ranges is not None):
         feeds = [feed for each in query.inputs.values() for feed in each]
-        facts = [measure.model_dump() for measure in query.measures.values()]
+        facts = [measure.model_dump(exclude={"weighted"}) for measure in query.measures.values()]
         plain = facts == [{"count": "rows", "where": None}] and len(feeds) == 1 and feeds[0].step in steps
         require(plain, f"{query.name} has sums of something else than one draw of counts")
         step = steps[feeds[0].step]
+        (measure,) = query.measures.values()
+        require(counts_as_said(plan, step, measure), f"{step.id} counts rows more or less often than {query.name}")
         known = query.ranges is not None and query.ranges.of in query.by
         require(known, f"{query.name} has sums along a column that it does not have")
         assert query.ranges is not None  # noqa: S101 - chosen by it
@@ -222,7 +253,9 @@ def check_ranges(plan: ReleasePlan) -> None:
         require(len(set(column.keys or ())) == len(column.keys or ()), f"{query.name} has a key twice")
         summed.add(query.name)
     for step in plan.steps:
-        alone = step.factor is None or {answer.query for answer in step.answers} <= summed
+        counted, served = step.parts[0].is_counted, {answer.query for answer in step.answers}
+        require(not counted or step.factor is not None, f"{step.id} counts classes of values and has no factor")
+        alone = step.factor is None or (not served & summed if counted else served <= summed)
         require(alone, f"{step.id} has a factor and feeds what is no sum along a column")
 
 

@@ -13,7 +13,8 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.expressions.tree import Node
 from dprelease.catalog.table import Column, Table
-from dprelease.plan.document import ReleasePlan, Workload
+from dprelease.estimate.figures import STATES
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.verify.reach import require
 
 __all__ = ["check_claim", "check_form", "outcomes"]
@@ -37,14 +38,20 @@ def check_form(plan: ReleasePlan) -> None:
     require(0 < plan.publish.confidence < 1, "it shows intervals of a confidence that is none")
     limit = plan.publish.unreliable_above
     require(limit is None or limit > 0, "it calls numbers unreliable by a limit that is none")
+    _check_figures(plan)
     names = [query.name for query in plan.queries]
     _once([*names, *(each.name for each in plan.derive)], "tables of the name")
     _once([each.name for each in plan.workloads], "workloads of the name")
     for query in plan.queries:
         _check_grouping(plan, query.name, query)
+        _check_suppressed(plan, query)
         require(all(guess > 0 for guess in query.expect.values()), f"{query.name} expects cells of no rows")
         for label, measure in query.measures.items():
             require(not measure.broken, f"{query.name}.{label} {measure.broken}")
+            if plan.catalog.tables[query.table].weight is not None and not measure.others:
+                known = measure.weighs and (measure.target != "units" or measure.weighted is False)
+                told = f"{query.name}.{label} is of a table with weights, and does not say that it has none"
+                require(known or measure.weighted is False, told)
             if measure.claim is not None:
                 check_claim(f"{query.name}.{label}", *measure.claim, plan.catalog.tables[query.table])
     for each in plan.measured:
@@ -54,6 +61,27 @@ def check_form(plan: ReleasePlan) -> None:
             _check_quantity(each.id, part, plan.catalog.tables[each.aggregate.table])
     for workload in plan.workloads:
         _check_workload(plan, workload)
+
+
+def _check_figures(plan: ReleasePlan) -> None:
+    """How numbers are shown: limits that are some, a sign for each state, and bases of what there is."""
+    figures = plan.publish.figures
+    if figures is None:
+        return
+    require(figures.caution_above is None or figures.caution_above > 0, "it asks for care by a limit that is none")
+    shares = figures.shares
+    sound = shares is None or (0 <= shares.narrow <= shares.wide and shares.relative > 0)
+    require(sound, "it judges shares by limits that are none")
+    signed = set(figures.symbols) == set(STATES) and all(each.strip() for each in figures.symbols.values())
+    require(signed, "it has not one sign for each state of a number")
+    measures = {query.name: query.measures for query in plan.queries}
+    for name, bases in figures.bases.items():
+        for label, base in bases.items():
+            require(label in measures.get(name, {}), f"it rounds {name}.{label}, which it does not have")
+            whole = base.denominator == 1 or not measures[name][label].is_count
+            require(whole, f"it rounds {name}.{label}, a count, to what is not whole")
+            decimal = base > 0 and (base * 10**9).denominator == 1
+            require(decimal, f"it rounds {name}.{label} to multiples of what is no decimal")
 
 
 def _once(names: Sequence[Hashable], what: str) -> None:
@@ -72,6 +100,7 @@ def _check_catalog(plan: ReleasePlan) -> None:
         _once([column.name for column in table.columns], f"columns in {table.name} of the name")
         for column in table.columns:
             _check_column(f"{table.name}.{column.name}", column)
+        _check_weight(table)
         for join in table.joins:
             require(join.reference in catalog.references, f"{table.name} joins a reference that is not there")
         for private in table.private_joins:
@@ -85,6 +114,25 @@ def _check_column(name: str, column: Column) -> None:
     ends = column.range
     require(ends is None or ends.low <= ends.high, f"{name} has a range that ends before it begins")
     require(all(column.grid_of(kind) > 0 for kind in ("sum", "quantile")), f"{name} has a grid without a step")
+
+
+def _check_suppressed(plan: ReleasePlan, query: PlannedQuery) -> None:
+    """What withholds a row is no number of weighted records."""
+    if query.suppress_below is None or plan.catalog.tables[query.table].weight is None:
+        return
+    measure = query.measures.get(query.suppress_below[0])
+    parts = () if measure is None else measure.made_of
+    require(all(part.weighted is False for part in parts), f"{query.name} withholds rows by a weighted number")
+
+
+def _check_weight(table: Table) -> None:
+    """Weights are whole steps of a number of the table, and their model of the sample is one."""
+    weight = table.weight
+    if weight is None:
+        return
+    column = table.named.get(weight.column)
+    number = column is not None and column.type in ("integer", "decimal") and column.grid_of("sum") == weight.step
+    require(number and weight.clip >= 1, f"{table.name} has weights of what is no number on their grid")
 
 
 def _check_grouping(plan: ReleasePlan, name: str, grouping: Grouping) -> None:
@@ -112,10 +160,12 @@ def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
     there = needed == (quantity.column is not None)
     require(there or counts, f"{name} measures a column that is not there")
     if quantity.kind not in ("sum", "square", "quantile"):
-        plain = Quantity(kind=quantity.kind, column=quantity.column, where=quantity.where, per=quantity.per)
-        require(quantity == plain, f"{name} clips what it counts")
+        kept = {each: getattr(quantity, each) for each in ("kind", "column", "where", "per", "weight")}
+        require(quantity == Quantity(**kept), f"{name} clips what it counts")
     require(quantity.low <= quantity.high, f"{name} clips to nothing")
     require(quantity.step > 0, f"{name} has a grid without a step")
+    classes = quantity.kind == "quantile" and quantity.at is None
+    require(classes or not quantity.starts, f"{name} has classes of values and counts none")
     if quantity.kind in ("sum", "square", "quantile"):
         _check_grid(name, quantity, table.column(str(quantity.column)))
 

@@ -9,12 +9,13 @@ from itertools import product
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.document import ReleasePlan, Step
+from dprelease.measures import Measure
+from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.plan.verify.units import Bounds, derived, half_point, proved_shifts, quantile_claims, tail
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["broken", "check_reach", "keys_of_one", "require"]
+__all__ = ["broken", "check_reach", "counts_as_said", "heaviest", "keys_of_one", "require"]
 
 _SHARE = Fraction(1, 4)
 _ALL_ROWS = 6  # up to so many quantities every row of zeros and ones is tried
@@ -95,12 +96,37 @@ def _bounds(plan: ReleasePlan, grouping: Grouping, once: bool) -> Bounds:
     return Bounds(groups, per_group, min(rows, groups * per_group), cells)
 
 
+def heaviest(plan: ReleasePlan, step: Step, quantity: Quantity) -> int:
+    """How often one row can count, as its table declares: the clip of its weight, in steps of it; once without one.
+
+    Raises:
+        BrokenPromiseError: If the quantity has other weights than its table, or is none that has weights.
+    """
+    asked, declared = quantity.weight, plan.catalog.tables[step.aggregate.table].weight
+    if asked is None:
+        return 1
+    require(declared is not None, f"{step.id} has weights, and its table has none")
+    assert declared is not None  # noqa: S101 - just required
+    same = (asked.column, asked.step, asked.clip) == (declared.column, declared.step, declared.clip)
+    require(same, f"{step.id} has other weights than its table")
+    sums = quantity.kind in ("rows", "nonnull", "balance", "sum") and quantity.per == "row"
+    require(sums, f"{step.id} has weights of what is no sum over rows")
+    return declared.clip
+
+
+def counts_as_said(plan: ReleasePlan, step: Measured, measure: Measure) -> bool:
+    """Whether the rows of a step have weights if and only if a number made of it is said to have them."""
+    weighted = plan.catalog.tables[step.aggregate.table].weight is not None and measure.weighted is not False
+    return (step.aggregate.quantity.weight is not None) == weighted
+
+
 def _check_sensitivity(plan: ReleasePlan, step: Step) -> None:
     quantity = step.aggregate.quantity
     require(quantity.kind != "quantile", f"{step.id} adds up what is a choice")
     at_once = ("nonnull", "balance", "sum", "square")
     once = quantity.kind == "units" or (quantity.per == "unit_cell" and quantity.kind in at_once)
-    ends = _ends(quantity)
+    # A row that weighs w is w rows, which all do the same; 0 is among the ends, so that a lighter one moves less.
+    ends = [heaviest(plan, step, quantity) * end for end in _ends(quantity)]
     _check_claim(step, _bounds(plan, step.aggregate, once), min(ends), max(ends), plan.neighboring)
 
 
@@ -137,7 +163,8 @@ def _check_choice(plan: ReleasePlan, step: Step) -> None:
     rounds, spread = choosing.rounds, choosing.spread
     require(step.mechanism in ("exponential_quantile", "exponential_top_k"), f"{step.id} uses an unknown mechanism")
     if step.mechanism == "exponential_top_k":
-        require(quantity.kind in ("rows", "units"), f"{step.id} ranks by what is no count")
+        counts = quantity.kind in ("rows", "units") and quantity.weight is None
+        require(counts, f"{step.id} ranks by what is no count")
         lengths = [query.ranking.k for query in plan.queries if query.ranking and query.ranking.step == step.id]
         require(lengths == [rounds] and rounds <= (step.cells or 0), f"{step.id} chooses a list of another length")
         r = _bounds(plan, step.aggregate, quantity.kind == "units").per_group
@@ -193,7 +220,8 @@ def _check_joint(plan: ReleasePlan, step: Step) -> None:
     require(norm is not None, f"{step.id} uses an unknown mechanism")
     require(bool(step.joined), f"{step.id} joins nothing")
     require(len(set(step.parts)) == len(step.parts), f"{step.id} hides a quantity twice")
-    require(all(part.kind in ("rows", "nonnull") for part in step.parts), f"{step.id} joins what is no count")
+    once = all(part.kind in ("rows", "nonnull") and part.weight is None for part in step.parts)
+    require(once, f"{step.id} joins what is no count")
     one_row = plan.catalog.tables[step.aggregate.table].unit_id is None
     require(one_row, f"{step.id} joins counts of units that may have several rows")
     cells = 2 if step.cells is None else step.cells
@@ -235,8 +263,10 @@ def _check_tables(plan: ReleasePlan, step: Step) -> None:
     require(step.mechanism == "tables_knorm", f"{step.id} uses an unknown mechanism")
     require(len(step.tables) > 1 and aggregate.by == step.tables[0].by, f"{step.id} has other tables than it counts")
     require(
-        not step.joined and aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows"
+        not step.joined and aggregate.quantity == Quantity(kind="rows", weight=aggregate.quantity.weight),
+        f"{step.id} counts something else than rows",
     )
+    each = heaviest(plan, step, aggregate.quantity)
     whole = not aggregate.private and aggregate.excluding is None and aggregate.zeros is None
     require(whole, f"{step.id} leaves out cells of tables that are drawn together")
     limits = (aggregate.max_groups, aggregate.max_rows_per_group, aggregate.min_units)
@@ -247,7 +277,7 @@ def _check_tables(plan: ReleasePlan, step: Step) -> None:
         require(set(table.by) <= set(aggregate.complete), f"{step.id} counts rows that are in some of its tables only")
         require(table.cells == _cells(plan, own), f"{step.id} has a table of another size")
         bounds = _bounds(plan, own, once=False)
-        norms.append(derived(bounds, 0, 1, plan.neighboring))
+        norms.append(derived(bounds, 0, each, plan.neighboring))
         rows = max(rows, bounds.rows)
     claimed = step.sensitivity
     summed = (
@@ -257,7 +287,7 @@ def _check_tables(plan: ReleasePlan, step: Step) -> None:
     found = (claimed.l0, claimed.l1, claimed.l2_squared)
     same = found == summed and claimed.linf == max(each.linf for each in norms) and not claimed.shifts
     require(same, f"{step.id} claims another sensitivity than its extreme rows have")
-    gauge = rows * max(_moves_of_tables(len(step.tables), plan.neighboring))
+    gauge = rows * each * max(_moves_of_tables(len(step.tables), plan.neighboring))
     require(step.gauge == gauge, f"{step.id} claims another gauge than its extreme rows have")
 
 

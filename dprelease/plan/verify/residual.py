@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify.reach import _bounds, require
+from dprelease.plan.verify.reach import _bounds, heaviest, require
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -58,12 +58,13 @@ def check_residual(plan: ReleasePlan, step: Step) -> None:
     require(all(shape[at] > 1 for at in residual.axes), f"{step.id} is contrasted along a column with one key")
     require(residual.grain >= 1, f"{step.id} has a lattice without a grain")
     rows = _bounds(plan, aggregate, once=False).rows
-    derived = _derived(shape, residual.axes, residual.grain, rows, plan.neighboring)
+    each = heaviest(plan, step, aggregate.quantity)
+    derived = _derived(shape, residual.axes, residual.grain, rows, each, plan.neighboring)
     require(step.sensitivity == derived, f"{step.id} claims another sensitivity than its contrasts have")
 
 
 def _derived(
-    shape: tuple[int, ...], axes: tuple[int, ...], grain: int, rows: int, neighboring: Neighboring
+    shape: tuple[int, ...], axes: tuple[int, ...], grain: int, rows: int, each: int, neighboring: Neighboring
 ) -> Sensitivity:
     replaced = neighboring is Neighboring.REPLACE_ONE
     if math.prod(shape) <= _WRITTEN_OUT:
@@ -73,11 +74,12 @@ def _derived(
         l1, l2_squared, linf = _summed_up(contrasted, math.prod(shape) > math.prod(contrasted), replaced)
     # Every entry of a column is n - 1 or -1 to its own slice, never 0: rows change whole slices, each row one at most.
     touched = min(rows * (2 if replaced else 1), math.prod(n for at, n in enumerate(shape) if at not in axes))
+    moved = rows * each * grain  # a row that weighs w is w rows of its cell
     return Sensitivity(
         l0=touched * math.prod(shape[at] for at in axes),
-        l1=Fraction(rows * grain * l1),
-        l2_squared=Fraction(rows * grain) ** 2 * l2_squared,
-        linf=Fraction(rows * grain * linf),
+        l1=Fraction(moved * l1),
+        l2_squared=Fraction(moved) ** 2 * l2_squared,
+        linf=Fraction(moved * linf),
     )
 
 

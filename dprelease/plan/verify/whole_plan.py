@@ -34,6 +34,7 @@ from dprelease.plan.verify.pairs import check_pairs
 from dprelease.plan.verify.periods import misread, unparted, untied
 from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify.residual import check_residual
+from dprelease.plan.verify.totals import feeds_of_totals
 from dprelease.plan.verify.workloads import check_invariants, check_workloads, check_zeros, feeds_of_workloads
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import RandomScale, TotalResidual
@@ -112,7 +113,7 @@ def _check_shape(plan: ReleasePlan) -> None:
     require(sum((step.share for step in plan.steps), Fraction(0)) == 1, "shares do not add up to one")
     by_id: dict[str, Measured] = {each.id: each for each in plan.measured}
     served = {(answer.query, answer.measure, each.id) for each in plan.measured for answer in each.answers}
-    feeding, drawn = feeds_of_workloads(plan), {step.id: step for step in plan.steps}
+    feeding, drawn = feeds_of_workloads(plan) | feeds_of_totals(plan), {step.id: step for step in plan.steps}
     for query in plan.queries:
         require(set(query.inputs) == set(query.measures), f"{query.name} has inputs for other measures")
         for label in query.measures if query.workload is None else ():

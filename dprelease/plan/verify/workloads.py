@@ -17,7 +17,7 @@ from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePl
 from dprelease.plan.verify.accuracy import covers, figure, worst_variances
 from dprelease.plan.verify.factor import half_width
 from dprelease.plan.verify.loss import cost_within
-from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.reach import counts_as_said, require
 from dprelease.plan.verify.tables import covers_together
 
 __all__ = ["check_invariants", "check_workloads", "check_zeros", "feeds_of_workloads"]
@@ -49,6 +49,10 @@ def check_workloads(plan: ReleasePlan) -> None:
         for take in workload.takes:
             require(take.step in steps, f"{workload.name} needs a step that is not there")
             _check_take(workload, take.level, take.axes, steps[take.step], tables[workload.tables[0]])
+            for name in workload.tables:
+                measure = tables[name].measures[workload.measure]
+                alike = counts_as_said(plan, steps[take.step], measure)
+                require(alike, f"{take.step} counts rows more or less often than {name}")
         _check_goal(plan, workload)
 
 
@@ -60,7 +64,7 @@ def _check_tables(workload: Workload, tables: dict[str, PlannedQuery]) -> None:
         query = tables[name]
         level, axes = workload.place(name)
         whole = {"count": "rows", "where": None}
-        facts = {label: measure.model_dump() for label, measure in query.measures.items()}
+        facts = {label: measure.model_dump(exclude={"weighted"}) for label, measure in query.measures.items()}
         plain = list(facts) == [workload.measure] and facts[workload.measure] == whole
         require(plain and not any(query.inputs.values()), f"{name} is no table of counts of a workload")
         require(query.workload == workload.name, f"{name} belongs to another workload")
@@ -110,7 +114,8 @@ def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Mea
     require(same, f"{step.id} counts other rows than its workload")
     limits = (grouping.max_groups, grouping.max_rows_per_group, grouping.excluding, grouping.min_units)
     require(not any(limits) and not grouping.private, f"{step.id} has bounds or keys that a workload cannot have")
-    require(step.aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows")
+    rows = Quantity(kind="rows", weight=step.aggregate.quantity.weight)
+    require(step.aggregate.quantity == rows, f"{step.id} counts something else than rows")
     if isinstance(step, Invariant):
         return
     if step.tables:

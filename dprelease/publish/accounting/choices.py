@@ -112,7 +112,8 @@ def _what(step: Step) -> str:
     if step.selecting is not None:
         return f"{told}, for every key that occurs; those with at least {step.selecting.threshold:,} appear"
     if step.factor is not None:
-        along = step.aggregate.by[step.factor.axis]
+        counted = step.aggregate.quantity.is_counted
+        along = "classes of values" if counted else step.aggregate.by[step.factor.axis]
         kind = "a square root of prefix sums" if step.factor.kind == "root" else "a near-optimal matrix"
         return f"{told}, along {along} by {kind}, in steps of 1/{step.factor.grain:,}"
     if step.mechanism == "exponential_top_k" and step.choosing is not None:

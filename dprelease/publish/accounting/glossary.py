@@ -10,18 +10,20 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.estimate import RANK
 from dprelease.measures import MEASURES, PLANNED, Measure
-from dprelease.measures.text import exact_text
+from dprelease.measures.text import exact_text, weighed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
-from dprelease.publish.base import NOTICE, UNADJUSTED, AccountFacts, Content, moves
+from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
+from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
+from dprelease.spec.fields.workloads import TOTAL_KEY
 
 __all__ = [
-    "MOVED",
     "NOT_COVERED",
     "SIGNATURE",
     "compared",
@@ -55,10 +57,21 @@ _DECLARED = (
     "that {row} is one {unit} is the declaration of who wrote the specification, and was not checked: a {unit} with "
     "several rows loses what a group of as many loses"
 )
-MOVED = (
-    "this number was moved after it was estimated. Margin, lower and upper end are about the estimate before, which "
-    "stands beside it as unadjusted, and the number itself can lie outside of them."
+SAMPLED = (
+    "the margin is that of the noise alone. The sampling error comes from a public model of the survey, not from the "
+    "data; the total margin is for noise and sampling together."
 )
+_GIVEN = (
+    "{table}: weights that are adjusted for those who did not answer, or calibrated to known totals, depend on all who "
+    "are in the sample. The guarantee takes the weights of the others as they are, and does not cover what one {unit} "
+    "did to these."
+)
+_BESIDE = {
+    SAMPLING_ERROR: "sampling error of {}, by a public model",
+    TOTAL_MARGIN: "margin of {} for noise and sampling together",
+    UNADJUSTED: "estimate of {} before it was adjusted",
+    UNADJUSTED_ERROR: "standard error of the estimate of {} before it was adjusted",
+}
 _MOST_NAMED = 6
 Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
 
@@ -107,10 +120,17 @@ def relation(plan: ReleasePlan) -> str:
 
 def what_is_hidden(plan: ReleasePlan) -> str:
     """What an attacker cannot tell well, as the end of a sentence."""
-    rows = _rows(plan)
+    rows, given = _rows(plan), ", given the weights of the others" if _calibrated(plan) else ""
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all"
-    return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data"
+        return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all{given}"
+    return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data{given}"
+
+
+def _calibrated(plan: ReleasePlan) -> list[str]:
+    """The tables with weights in which a record's weight may depend on the other records."""
+    used = dict.fromkeys(query.table for query in plan.queries)
+    weights = {name: plan.catalog.tables[name].weight for name in used}
+    return [name for name, weight in weights.items() if weight is not None and weight.calibrated]
 
 
 def compared(plan: ReleasePlan, *, by: str = "as") -> str:
@@ -162,14 +182,17 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
         rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
         along = "" if query.ranges is None else f", added up along {query.ranges.of}"
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
-        if plan.publish.layout > 1 and moves(plan, query):
-            told |= {f"{name}{UNADJUSTED}": f"estimate of {name} before it was adjusted" for name in query.measures}
+        for name in query.measures:
+            beside = [ending for ending in endings_of(plan, query, name) if ending in _BESIDE]
+            told |= {name + ending: _BESIDE[ending].format(name) for ending in beside}
         found[query.name] = {**rank, **keys, **told}
     return found
 
 
 def _end(query: PlannedQuery, column: str) -> str:
-    """Which end of a sum along a column a key is."""
+    """Which end of a sum along a column a key is; what the key of totals stands for."""
+    if query.totals is not None and any(column not in table.by for table in query.totals.tables):
+        return f"; {TOTAL_KEY}: all of them"
     if query.ranges is None or column in query.by:
         return ""
     return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
@@ -183,7 +206,8 @@ def quantity_words(quantity: Quantity) -> str:
     """
     only = f", where {quantity.where}" if quantity.where is not None else ""
     rest = ", less all others" if quantity.kind == "balance" and only else ""
-    return _measured(quantity) + only + rest
+    weight = "" if quantity.weight is None else weighed(quantity.weight)
+    return _measured(quantity) + only + rest + weight
 
 
 def _counted(quantity: Quantity) -> str:
@@ -207,6 +231,8 @@ def _measured(quantity: Quantity) -> str:
         return counts[quantity.kind]
     if quantity.kind == "quantile":
         span = f"{exact_text(quantity.low * quantity.step)} to {exact_text(quantity.high * quantity.step)}"
+        if quantity.is_counted:
+            return f"rows in each of {len(quantity.classes):,} classes of {column}, from {span}"
         return f"rank at {exact_text(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
     if together:
         column = f"each unit's total of {column}"
@@ -227,7 +253,8 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     kinds = {kind for _, kind, _ in made}
     found = [f"Invariants are the exact counts: {_named(exact)}."] if exact else []
     summed = [query.name for query in plan.queries if query.ranges is not None]
-    found += _counts_and_sums(made, bool(plan.workloads or summed))
+    totals = any(query.totals is not None for query in plan.queries)
+    found += _counts_and_sums(made, bool(plan.workloads or summed or totals))
     found += [_ADDED_UP.format(_named(summed))] if summed else []
     found += _methods(MEASURES, kinds)
     if any(quantity.grain > 1 for _, _, fed in made for quantity in fed):
@@ -237,10 +264,7 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     found += reconciled(plan)
     found += _methods(PLANNED, kinds)
     found += after_choices(plan)
-    above = plan.publish.unreliable_above
-    if above is not None:
-        done = "withheld" if plan.publish.unreliable_show == "blank" else "marked unreliable"
-        found.append(f"A number whose margin is more than {percent(above)} % of its size is {done}.")
+    found += judged_words(plan.publish)
     found.append("Numbers on the page are rounded for reading; the files hold them in full.")
     return tuple(found)
 
@@ -255,7 +279,8 @@ def _made(plan: ReleasePlan) -> Iterator[Made]:
         if query.ranges is not None:  # told by themselves
             continue
         fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
-        yield f"{output.query}.{output.measure}", query.measures[output.measure].kind, fed
+        told = () if query.totals is not None and query.totals.drawn else fed  # by themselves: they are reconciled
+        yield f"{output.query}.{output.measure}", query.measures[output.measure].kind, told
 
 
 def _methods(models: Mapping[str, type[Measure]], kinds: Set[str]) -> list[str]:
@@ -312,4 +337,5 @@ def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
         every,
         *more,
         *listed,
+        *(_GIVEN.format(table=name, unit=plan.unit) for name in _calibrated(plan)),
     )

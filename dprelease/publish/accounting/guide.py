@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dprelease.catalog.table import Binned, Computed, Mapped, PrivateJoin, Table, Zeros
 from dprelease.measures.text import exact_text
-from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.document import PlannedQuery, PlannedTotals, ReleasePlan, Step, Workload
 from dprelease.publish.numbers import at_most, so_many
 
 __all__ = ["after_choices", "how_read", "reconciled", "selections"]
@@ -50,6 +50,12 @@ def _table(table: Table, unit: str) -> Iterator[str]:
     if table.unit_id is not None:
         null = "is left out" if table.null_id == "drop" else f"counts as a {unit} of its own"
         yield f"{table.name}: rows with the same {table.unit_id} are one {unit}; a row without one {null}."
+    if table.weight is not None:
+        step, heaviest = exact_text(table.weight.step), exact_text(table.weight.row.in_units)
+        yield (
+            f"{table.name}: a row counts as often as its {table.weight.column} says, rounded to a multiple of {step}, "
+            f"and at most {heaviest} times; one whose weight is missing, no number or below 0 counts as 0."
+        )
     for join in table.private_joins:
         yield _joined(table, join, unit)
     for column in table.columns:
@@ -139,10 +145,28 @@ def after_choices(plan: ReleasePlan) -> Iterator[str]:
 
 
 def reconciled(plan: ReleasePlan) -> Iterator[str]:
-    """For every workload how its tables came about; nothing where a plan has none."""
+    """For every workload, and every query with totals, how the tables came about; nothing where a plan has none."""
+    for query in plan.queries:
+        if query.totals is not None:
+            yield from _totals(query, query.totals)
     exact = {each.id: f"{each.query}.{each.measure}" for each in plan.invariants}
     for workload in plan.workloads:
         yield from _reconciled(workload, exact, plan.catalog.zeros.get(workload.name))
+
+
+def _totals(query: PlannedQuery, totals: PlannedTotals) -> Iterator[str]:
+    """How the numbers of a query came to add up."""
+    name = query.name
+    yield f"{name}: a row counts where {' and '.join(query.by)} have a key, in its cell and in the totals above it."
+    lists = [", ".join(table.by) or "the whole table" for table in totals.drawn]
+    if not lists:
+        yield f"{name}: totals were added up from the noisy cells, and have the noise of all of them."
+        return
+    yield (
+        f"{name}: beside the cells these totals were drawn: by {'; by '.join(lists)}. Cells and totals were then made "
+        "of all draws together, by least squares: of all unbiased estimates that are sums of the noisy numbers, these "
+        "have the least variance, and every total is the sum of its cells. Means and ratios are made of such sums."
+    )
 
 
 def _reconciled(workload: Workload, exact: Mapping[str, str], zeros: Zeros | None) -> Iterator[str]:

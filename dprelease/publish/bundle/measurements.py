@@ -229,8 +229,12 @@ def _rows(plan: ReleasePlan, layout: StepLayout, measurements: Mapping[str, Meas
         declared = layout.columns[0].keys or ()
         known = found.values[(found.values >= 0) & (found.values < len(declared))]
         return Rows([Coded(declared, known)], len(known))
-    excluding = layout.step.aggregate.excluding
-    return full_product(layout.columns).without(plan.catalog.exclusions[excluding] if excluding is not None else ())
+    excluding, (quantity, *_) = layout.step.aggregate.excluding, layout.step.parts
+    left_out = plan.catalog.exclusions[excluding] if excluding is not None else ()
+    if quantity.is_counted:  # all classes of a cell
+        each = len(quantity.classes)
+        left_out = tuple(cell * each + at for cell in left_out for at in range(each))
+    return full_product(layout.columns).without(left_out)
 
 
 def _read_shared(inside: Sequence[StepLayout], data: bytes) -> dict[str, Measurement]:

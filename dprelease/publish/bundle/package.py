@@ -18,15 +18,23 @@ from dprelease.privacy.accountants.rho import as_priced
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
-from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
+from dprelease.publish.base import (
+    Content,
+    Facts,
+    Publication,
+    table_names,
+)
 from dprelease.publish.bundle.measurements import as_published, measurement_files
 from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
+from dprelease.publish.columns import check_queries
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
+from dprelease.publish.layouts import filed
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signature_file
-from dprelease.publish.measured import filed, inputs_of, queries_as_tables
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_in, kept, size_in
 from dprelease.publish.publishable import named_function
+from dprelease.publish.rounded import rounded_tables
 from dprelease.signature import PrivateKey
 
 __all__ = [
@@ -116,7 +124,7 @@ def bundle_files(
         derived = derived_tables(shown, tables, inputs, seed_of(measurements))
     with _making("measurements/"):
         measured = measurement_files(shown, measurements) if measured is None else measured
-    content = Content(shown, (*tables, *derived), facts, measurements)
+    content = Content(shown, (*rounded_tables(shown, tables), *derived), facts, measurements)
     with as_priced(plan.is_older is True):
         files = files_beside(content, measured, given)
     if look is not None:

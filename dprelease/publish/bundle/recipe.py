@@ -14,11 +14,12 @@ from dprelease.measures.text import FormulaTerm
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, TABLES_MECHANISMS
 from dprelease.plan.design.workload_design import axes_of, design_of, lattice
 from dprelease.plan.design.workload_joint import table_with
-from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Take, Workload
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedTotals, ReleasePlan, Step, Take, Workload
 from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
 from dprelease.publish.base import measure_names
+from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
 from dprelease.publish.measured import TOP_K, step_of_sums
 
 __all__ = ["holds", "recipe"]
@@ -58,6 +59,16 @@ _ZEROS = (
     "With x the numbers of all tables so made, S their covariance and C x those that are to be 0, the tables are x - S "
     "C' (C S C')^+ C x, and the cells of these combinations have no row."
 )
+_TOTALS = (
+    "The numbers of a measure are made by its formula, row by row; x1, x2, ... are estimates of what `numbers` "
+    "lists, in that order. Each list has the draws of one quantity: the table of the columns `by`, and its variance.",
+    "For every set b of columns: a draw of a table with all of b, added up over its other columns and centred along "
+    "each of b, is an estimate of the centred table of b, with its variance times the number of keys of every column "
+    "that was added up. The estimates of b are averaged with weights 1 over their variances. A table is the sum, over "
+    "all b within its columns, of these averages, each divided by the number of keys of its other columns and spread "
+    "evenly over them. Where only one table was drawn, these are its sums.",
+    "In the rows of a table the columns that it does not have are keyed `_total`.",
+)
 _AFTER = {
     "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
     "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
@@ -66,6 +77,10 @@ _AFTER = {
 _BEFORE = (
     "In the files `{0}_unadjusted` is the number before what is done last here, and `{0}` the one after; standard "
     "error, margin and interval are about the first."
+)
+_BEFORE_HELD = (
+    "In the files `{0}_unadjusted` is the number before what is done last here, with its standard error, and `{0}` the "
+    "one after. The interval is that of the first, lengthened up to the second where it lies outside."
 )
 _ROOT = (
     "F has n rows and columns, counted from 0, and no number above its diagonal. With p_k = floor(2^40 C(2k, k) / 4^k) "
@@ -133,9 +148,16 @@ def recipe(
     }
     exact = [_exact(each, places[each.id]) for each in plan.invariants]
     ranges = [_ranges(plan, query) for query in plan.queries if query.ranges is not None]
+    totals = [_totals(plan, query, query.totals) for query in plan.queries if query.totals is not None]
+    classes = [
+        recipe_of_classes(step, _FACTORS[step.factor.kind])
+        for step in plan.steps
+        if step.factor and step.parts[0].is_counted
+    ]
+    words = {**WORDS, **(CLASS_WORDS if classes else {})}
     return {
         "format": 1,
-        "words": {**WORDS, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},
+        "words": {**words, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},
         "steps": [_step(step, places[step.id]) for step in plan.steps],
         "queries": [_query(plan, query) for query in plan.queries],
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
@@ -143,6 +165,8 @@ def recipe(
         "post_processing": list(post_processing(plan)),
         **({"workloads": [_workload(plan, each) for each in plan.workloads]} if plan.workloads else {}),
         **({"ranges": ranges} if ranges else {}),
+        **({"totals": totals} if totals else {}),
+        **({"classes": classes} if classes else {}),
         **({"invariants": exact} if exact else {}),
     }
 
@@ -192,6 +216,9 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
     if query.workload is not None:
         inputs = [(step, 1) for step in dict.fromkeys(take.step for take in plan.workload(query.workload).takes)]
         formula = f"workload {query.workload}"
+    elif query.totals is not None:
+        inputs += [(feed.step, feed.part + 1) for table in query.totals.drawn for feed in table.inputs[name]]
+        formula = f"totals {query.name}"
     elif query.ranges is not None:
         inputs, formula = [(step, 1) for step, _ in inputs], f"ranges {query.name}"
         along = f", added up along {query.ranges.of}"
@@ -206,7 +233,14 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
         "inputs": [{"step": step, "part": part} for step, part in inputs],
         "formula": formula,
         "blank": blank,
+        **({"rounded_to": str(base)} if (base := _base(plan, query, name)) is not None else {}),
     }
+
+
+def _base(plan: ReleasePlan, query: PlannedQuery, name: str) -> Fraction | None:
+    """What the numbers of a measure are rounded to multiples of, in the files and on pages."""
+    figures = plan.publish.figures
+    return None if figures is None else figures.bases.get(query.name, {}).get(name)
 
 
 def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
@@ -250,9 +284,13 @@ def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
             *([_ZEROS] if workload.name in plan.catalog.zeros else []),
             *([_EXACT] if any(each.variance == 0 for each in design.taken) else []),
             *(_AFTER[each] for each in workload.post if each in _AFTER),
-            *([_BEFORE.format(workload.measure)] if plan.publish.layout > 1 and moved else []),
+            *([_before(plan).format(workload.measure)] if plan.publish.layout > 1 and moved else []),
         ],
     }
+
+
+def _before(plan: ReleasePlan) -> str:
+    return _BEFORE if plan.publish.figures is None else _BEFORE_HELD
 
 
 def _rows_of(workload: Workload, take: Take, step: Measured) -> dict[str, Any]:
@@ -273,6 +311,36 @@ def _zeros(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
         return {}
     keys = [list(each) for each in zero_keys(zeros, plan.catalog.tables[workload.table])]
     return {"zeros": {"reference": zeros.reference, "attributes": list(zeros.columns), "combinations": keys}}
+
+
+def _totals(plan: ReleasePlan, query: PlannedQuery, totals: PlannedTotals) -> dict[str, Any]:
+    """The part on one query with totals."""
+    table = plan.catalog.tables[query.table]
+    fed = {query.by: query.inputs, **{each.by: each.inputs for each in totals.drawn}}
+    measures = []
+    for name in measure_names(plan, query):
+        parts = [plan.taken(feed.step).parts[feed.part] for feed in query.inputs[name]]
+        made = query.measures[name].formula([FormulaTerm(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+        numbers = [
+            [
+                {
+                    "by": list(by),
+                    "step": inputs[name][at].step,
+                    "part": inputs[name][at].part + 1,
+                    "variance": variance_of(plan.step(inputs[name][at].step)),
+                }
+                for by, inputs in fed.items()
+            ]
+            for at in range(len(parts))
+        ]
+        measures.append({"measure": name, "formula": made.text, "blank": list(made.blank), "numbers": numbers})
+    return {
+        "query": query.name,
+        "columns": [{"column": name, "keys": table.column(name).cells} for name in query.by],
+        "tables": [list(query.by), *(list(each.by) for each in totals.tables)],
+        "measures": measures,
+        "how": list(_TOTALS),
+    }
 
 
 def _ranges(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:

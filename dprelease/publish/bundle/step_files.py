@@ -53,7 +53,7 @@ def steps_layouts(plan: ReleasePlan) -> dict[str, StepLayout]:
     selections, files, found = plan.selections, _own_paths(plan), {}
     for step in plan.measured:
         table = plan.catalog.tables[step.aggregate.table]
-        columns = () if _of_tables(step) else tuple(map(table.column, step.aggregate.by))
+        columns = () if _of_tables(step) else (*map(table.column, step.aggregate.by), *_classes(step))
         shape = holds(step)
         names = {column.name for column in columns}
         parts = () if shape == "keys" else _parts(step, "position" if shape == "ranking" else "value", names)
@@ -86,6 +86,17 @@ def _together(layouts: dict[str, StepLayout]) -> dict[str, StepLayout]:
             column += "_"
         found |= {name: replace(layouts[name], file=f"{file}.csv", shared=column) for name in group}
     return found
+
+
+def _classes(step: Measured) -> tuple[Column, ...]:
+    """Of counts of classes of grid values: a further key column with where each class begins, in grid steps."""
+    (quantity, *_) = step.parts
+    if not quantity.is_counted:
+        return ()
+    name = f"{quantity.column}_from"
+    while name in step.aggregate.by:
+        name += "_"
+    return (Column(name=name, type="integer", keys=quantity.classes),)
 
 
 def _of_tables(step: Measured) -> bool:

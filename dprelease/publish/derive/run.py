@@ -18,6 +18,7 @@ from dprelease.publish.csv_text import written
 from dprelease.publish.derive.replicate import again, errors_again
 from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.measured import Inputs, sums_again
+from dprelease.publish.totals import totals_again
 
 __all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "replicated"]
 
@@ -149,7 +150,10 @@ def replicated(
     """Some replicates at a time: how many, and the used tables, their values one replicate after the other."""
     queries = [query for query in plan.queries if query.name in used]
     steps = {feed.step for query in queries for feeds in query.inputs.values() for feed in feeds}
-    noisy = {step: parts for step, parts in inputs.noisy.items() if step in steps}
+    steps |= {feed.step for query in queries if query.totals is not None for feed in query.totals.feeds}
+    # Where a quantile lies has no law that could be drawn again; what is derived from one has no margin.
+    lawless = {step for step, parts in inputs.noisy.items() if parts[0].quantity.is_counted}
+    noisy = {step: parts for step, parts in inputs.noisy.items() if step in steps - lawless}
     known = {table.name: table for table in tables}
     size = max(1, _ROWS_AT_ONCE // max([1, *(known[query.name].cells for query in queries)]))
     for start in range(0, REPLICATES, size):
@@ -167,18 +171,26 @@ def replicated(
                 value = np.tile(only.value, count) + errors[query.name]
                 made.append(replace(table, measures=(replace(only, value=value),)))
                 continue
-            fed, table = fresh.of(query), known[query.name]
+            drawn = {name: feeds for name, feeds in query.inputs.items() if lawless.isdisjoint(f.step for f in feeds)}
+            fed, table = fresh.of(query.model_copy(update={"inputs": drawn})), known[query.name]
             if query.ranges is not None:
                 (only,), ((noise,),) = table.measures, fed.values()
                 value = sums_again(plan, query, noise, count)
                 value = np.where(np.tile(np.isnan(only.value), count), np.nan, value)
                 made.append(replace(table, measures=(replace(only, value=value),)))
                 continue
-            estimates = {each.name: query.measures[each.name].estimate(fed[each.name], plan.publish.confidence)
-                         for each in table.measures}  # fmt: skip
+            if query.totals is None:
+                values = {
+                    each.name: query.measures[each.name].estimate(fed[each.name], plan.publish.confidence).value
+                    if each.name in fed
+                    else np.tile(each.value, count)
+                    for each in table.measures
+                }
+            else:
+                values = totals_again(plan, query, fresh.noisy, count)
             measures = tuple(
                 # What is blank or withheld in the published table stays so.
-                replace(each, value=np.where(np.tile(np.isnan(each.value), count), np.nan, estimates[each.name].value))
+                replace(each, value=np.where(np.tile(np.isnan(each.value), count), np.nan, values[each.name]))
                 for each in table.measures
             )
             made.append(replace(table, measures=measures))

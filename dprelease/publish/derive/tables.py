@@ -26,9 +26,12 @@ from dprelease.canonical import sha256
 from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
+from dprelease.estimate.figures import ShowRules
+from dprelease.measures import Possible
 from dprelease.noise import Measurement
 from dprelease.plan.document import Derived, ReleasePlan
-from dprelease.publish.base import check_header, keys_of_query, measure_names, moves, safe_path, table_header
+from dprelease.publish.base import keys_of_query, measure_names, safe_path
+from dprelease.publish.columns import check_header, moves, table_header
 from dprelease.publish.derive.replicate import check_size
 from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, replicated
 from dprelease.publish.derive.sql import Derivation, check_derive
@@ -208,12 +211,30 @@ def _number(
     plan: ReleasePlan, name: str, value: Floats, before: Floats | None, errors: Sequence[Floats] | Floats
 ) -> PublishedMeasure:
     """One number of every row; ``before``: what it is of estimates, where those that it is made of were moved."""
-    (error, margin), above, show = errors, plan.publish.unreliable_above, plan.publish.unreliable_show
-    blank = np.isnan(value)
-    weak = ~blank & (margin > float(above) * np.abs(value)) if above is not None else np.zeros_like(blank)
-    hidden = blank | weak if show == "blank" else blank
-    value, error, margin = (np.where(hidden, np.nan, each) + 0.0 for each in (value, error, margin))
-    moved = None if before is None else np.where(hidden, np.nan, before) + 0.0
+    (error, margin), publish = errors, plan.publish
+    held = publish.figures is not None
     # SQL can subtract what was counted, and its number is not clipped: nothing is known of what it can be.
-    lower, upper = interval(value if moved is None else moved, margin, (None, None))
-    return PublishedMeasure(name, None, value, error, margin, lower, upper, statuses(blank, weak), None, False, moved)
+    anything: Possible = (None, None)
+    lower, upper = interval(value if before is None else before, margin, anything)
+    if held and before is not None:
+        lower, upper = np.minimum(lower, value), np.maximum(upper, value)
+    blank = np.isnan(value)
+    rules = ShowRules(publish.unreliable_above, publish.unreliable_show, False, publish.figures)
+    caution, weak, hidden = rules.judged(value, margin, lower, upper, anything, blank, counts=False)
+    value, error, margin, lower, upper = (
+        np.where(hidden, np.nan, each) + 0.0 for each in (value, error, margin, lower, upper)
+    )
+    return PublishedMeasure(
+        name=name,
+        measure=None,
+        value=value,
+        standard_error=error,
+        margin=margin,
+        lower=lower,
+        upper=upper,
+        status=statuses(blank, weak, caution),
+        places=None,
+        integer=False,
+        unadjusted=None if before is None else np.where(hidden, np.nan, before) + 0.0,
+        held=held,
+    )

@@ -12,11 +12,12 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.measures import Measure
-from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import UNADJUSTED, key_as_text
+from dprelease.publish.base import key_as_text
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings
 
 __all__ = [
     "PARTS",
+    "UNROUNDED",
     "Cube",
     "Dimension",
     "as_cube",
@@ -25,7 +26,6 @@ __all__ = [
     "numbered",
     "numbers_of",
     "parts_of",
-    "suppressed",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -33,8 +33,11 @@ ROW = "row"
 # The numbers of a measure, by the ending of their column in a CSV file.
 PARTS = {
     "": "value", "_se": "standard_error", "_margin": "margin", "_lower": "lower", "_upper": "upper",
-    UNADJUSTED: "unadjusted",
+    SAMPLING_ERROR: "sampling_error", TOTAL_MARGIN: "total_margin",
+    UNADJUSTED: "unadjusted", UNADJUSTED_ERROR: "standard_error",
 }  # fmt: skip
+# Of these every digit is published, whatever the grid of the number itself is.
+UNROUNDED = ("_se", SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR)
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def keys_repeat(table: PublishedTable) -> bool:
 
 def parts_of(measure: PublishedMeasure) -> list[str]:
     """The endings of the numbers that a measure has, in published order."""
-    return [ending for ending, name in PARTS.items() if getattr(measure, name) is not None]
+    return [each for each in endings(measure) if each in PARTS]
 
 
 def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | None]:
@@ -116,22 +119,10 @@ def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | Non
         ending: Which of its numbers: a key of ``PARTS``.
     """
     numbers: list[float] = getattr(measure, PARTS[ending]).tolist()
-    if ending in ("_se", UNADJUSTED) or measure.places is None:
+    if ending in UNROUNDED or measure.places is None:
         return [number if math.isfinite(number) else None for number in numbers]
     places = None if measure.integer else measure.places
     return [round(number, places) if math.isfinite(number) else None for number in numbers]
-
-
-def suppressed(plan: ReleasePlan, table: PublishedTable) -> npt.NDArray[np.bool_]:
-    """Which rows of a table were withheld because a noisy number of theirs was below the query's limit.
-
-    The measure that decides is blank in exactly those: ``estimate`` withholds a row where it is below or unknown.
-    """
-    query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
-    if query is None or query.suppress_below is None:
-        return np.zeros(table.cells, dtype=bool)
-    decides = next(each for each in table.measures if each.name == query.suppress_below[0])
-    return coded(decides.status).where("blank")
 
 
 def numbered(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:

@@ -17,10 +17,20 @@ from dprelease.canonical import indented
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
+from dprelease.measures.text import exact_text
 from dprelease.plan.document import Publish
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import dictionary, relation
-from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, key_as_text, table_header
+from dprelease.publish.base import NOTICE, Content, key_as_text
+from dprelease.publish.columns import (
+    REHEARSAL_COLUMN,
+    SAMPLING_ERROR,
+    TOTAL_MARGIN,
+    UNADJUSTED,
+    UNADJUSTED_ERROR,
+    endings,
+    table_header,
+)
 from dprelease.publish.csv_text import (
     MARK,
     Texts,
@@ -36,7 +46,7 @@ from dprelease.publish.csv_text import (
     small_files,
     word_texts,
 )
-from dprelease.publish.formats.cube import keys_repeat
+from dprelease.publish.formats.cube import PARTS, UNROUNDED, keys_repeat, parts_of
 from dprelease.publish.packed import Data, Files, digest_in, kept, pack, size_in
 from dprelease.publish.stacked import stacks
 
@@ -58,6 +68,12 @@ _PARTS = {
     "_margin": "margin of {name}: half the width of its {share} % interval, before it is cut",
     "_lower": "lower end of the {share} % interval of {name}",
     "_upper": "upper end of the {share} % interval of {name}",
+    SAMPLING_ERROR: "standard error of {name} because it is of a sample, by a public model; no part of the margin",
+    TOTAL_MARGIN: "margin of {name} for noise and sampling together, at {share} %",
+    UNADJUSTED: "estimate of {name} before it was made non-negative or whole, or made of numbers that were: standard "
+    "error, margin and interval are about this one, and {name} itself can lie outside of the interval",
+    UNADJUSTED_ERROR: "standard error of that estimate; the {share} % interval beside {name} holds {name} and covers "
+    "its noise",
 }
 _FARTHER = "margin of {name}: how far the farther end of its {share} % interval is from it"
 
@@ -65,10 +81,22 @@ _ESCAPED = (
     "; escaped for spreadsheets: a text that begins with = + - @ (also full-width), a tab, a line end or an apostrophe "
     "has one more apostrophe before it, which is no part of the key"
 )
-_BEFORE = (
-    "estimate of {name} before it was made non-negative or whole, or made of numbers that were: standard error, margin "
-    "and interval are about this one, and {name} itself can lie outside of the interval"
+_BEFORE_HELD = (
+    "best unbiased estimate of {name}, before it was made non-negative or whole, or made of numbers that were: the one "
+    "for sums of your own"
 )
+
+
+def _status_words(publish: Publish) -> str:
+    """What each status says, with the sign that the pages and the workbook have for it."""
+    if publish.figures is None:
+        return "ok; unreliable: the margin is large beside the number; blank: nothing is published"
+    signs = publish.figures.symbols
+    return (
+        f"ok; caution {signs['caution']}: the interval is wide beside the number; unreliable {signs['unreliable']}: it "
+        f"is very wide, and the number is withheld where none is there; blank {signs['no_estimate']}: nothing is "
+        f"published, where a row is suppressed {signs['withheld']}"
+    )
 
 
 def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -166,7 +194,7 @@ def _schema(content: Content, table: PublishedTable, described: Mapping[str, str
         for column in table.key_columns
     }
     for measure in table.measures:
-        fields |= _number_fields(measure, table, described)
+        fields |= _number_fields(measure, table, described, publish)
     fields[REHEARSAL_COLUMN] = {
         "name": REHEARSAL_COLUMN,
         "type": "string",
@@ -209,24 +237,26 @@ def _key_field(column: Column, table: PublishedTable, described: Mapping[str, st
 
 
 def _number_fields(
-    measure: PublishedMeasure, table: PublishedTable, described: Mapping[str, str]
+    measure: PublishedMeasure, table: PublishedTable, described: Mapping[str, str], publish: Publish
 ) -> dict[str, dict[str, Any]]:
     """The fields of one measure by name; only numbers that are whole by their kind are integers."""
+    statuses = ("ok", "unreliable", "blank") if publish.figures is None else ("ok", "caution", "unreliable", "blank")
+    rounded = f", rounded to multiples of {exact_text(measure.base)} after the noise" if measure.base else ""
     name, share = measure.name, f"{float(table.confidence) * 100:.4g}"
     number = "integer" if measure.integer else "number"
     found: dict[str, dict[str, Any]] = {
-        name: {"name": name, "type": number, "description": described.get(name, "made of published numbers")},
+        name: {"name": name, "type": number, "description": described.get(name, "made of published numbers") + rounded},
         f"{name}_status": {
             "name": f"{name}_status",
             "type": "string",
-            "description": "ok; unreliable: the margin is large beside the number; blank: nothing is published",
-            "constraints": {"required": True, "enum": ["ok", "unreliable", "blank"]},
+            "description": _status_words(publish),
+            "constraints": {"required": True, "enum": list(statuses)},
         },
     }
-    parts = _PARTS | ({"_margin": _FARTHER} if measure.tested else {})
-    parts |= {UNADJUSTED: _BEFORE} if measure.unadjusted is not None else {}
-    for ending, words in parts.items():
-        kind = "number" if ending in ("_se", UNADJUSTED) else number
+    parts = _PARTS | ({"_margin": _FARTHER} if measure.tested or measure.base is not None else {})
+    parts |= {UNADJUSTED: _BEFORE_HELD} if measure.held else {}
+    for ending, words in ((each, parts[each]) for each in parts_of(measure) if each):
+        kind = "number" if ending in UNROUNDED else number
         found[name + ending] = {
             "name": name + ending,
             "type": kind,
@@ -275,12 +305,9 @@ def _columns(table: PublishedTable, notice: str | None, publish: Publish | None)
     ]
     for measure in table.measures:
         parts += [
-            number_texts(measure.value, measure.places),
-            number_texts(measure.standard_error, None),
-            number_texts(measure.margin, measure.places),
-            number_texts(measure.lower, measure.places),
-            number_texts(measure.upper, measure.places),
-            word_texts(measure.status),
+            word_texts(measure.status)
+            if ending == "_status"
+            else number_texts(getattr(measure, PARTS[ending]), None if ending in UNROUNDED else measure.places)
+            for ending in endings(measure)
         ]
-        parts += [number_texts(measure.unadjusted, None)] if measure.unadjusted is not None else []
     return [*parts, constant_texts(csv_quoted(notice))] if notice is not None else parts

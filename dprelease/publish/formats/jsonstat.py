@@ -19,9 +19,11 @@ from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
-from dprelease.publish.accounting.glossary import MOVED, described
-from dprelease.publish.base import NOTICE, UNADJUSTED, Content
-from dprelease.publish.formats.cube import Cube, Dimension, as_cube, numbered, numbers_of, parts_of
+from dprelease.publish.accounting.glossary import SAMPLED, described
+from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR
+from dprelease.publish.figure_words import moved_words, rounded_words
+from dprelease.publish.formats.cube import UNROUNDED, Cube, Dimension, as_cube, numbered, numbers_of, parts_of
 
 __all__ = ["MOST_ROWS", "dataset", "jsonstat_files"]
 
@@ -29,8 +31,17 @@ MOST_ROWS = 1_000_000  # of a table; it has five numbers for each row and measur
 _METRIC, _PERIOD = "metric", "period"
 _WORDS = {
     "": "", "_se": ": standard error", "_margin": ": margin", "_lower": ": lower end", "_upper": ": upper end",
+    SAMPLING_ERROR: ": standard error of the sampling", TOTAL_MARGIN: ": margin of noise and sampling",
     UNADJUSTED: ": the estimate before it was adjusted",
+    UNADJUSTED_ERROR: ": standard error of the estimate before it was adjusted",
 }  # fmt: skip
+_STATUS_WORDS_BEFORE = (
+    "A value without a status is ok; unreliable: its margin is large beside it; blank: nothing is published."
+)
+_STATUS_WORDS = (
+    "A value without a status is ok; caution: its interval is wide beside it; unreliable: it is very wide; blank: "
+    "nothing is published. A count below 0 is as the noise left it, for sums of your own; its interval is what can be."
+)
 Number = float | int | None
 Parts = list[tuple[PublishedMeasure, list[str]]]  # measures, with the endings of the numbers that each has
 
@@ -134,7 +145,7 @@ def _of_metrics(content: Content, table: PublishedTable, parts: Parts) -> dict[s
         for ending in endings:
             metric = f"{measure.name}{ending}"
             labels[metric] = words + _WORDS[ending]
-            if measure.places is not None and ending not in ("_se", UNADJUSTED):
+            if measure.places is not None and ending not in UNROUNDED:
                 units[metric] = {"decimals": measure.places}
     return {"label": labels, **({"unit": units} if units else {})}
 
@@ -152,13 +163,15 @@ def _notes(content: Content, table: PublishedTable) -> list[str]:
     notice = [NOTICE] if content.facts.rehearsal else []
     if not table.measures and content.plan.publish.layout > 1:
         return [*notice, "Ranks as noise allows to tell: neighbouring ones may be swapped."]
-    moved = [each.name for each in table.measures if each.unadjusted is not None]
+    sampled = [each.name for each in table.measures if each.sampling_error is not None]
     return [
         *notice,
-        *([f"{', '.join(moved)}: {MOVED}"] if moved else []),
+        *([f"{', '.join(sampled)}: {SAMPLED}"] if sampled else []),
+        *moved_words(table),
+        *rounded_words(table),
         "Estimates: random noise was added to every number before it was published. "
         f"The number without noise lies between the lower and the upper end in at least {share} % of cases.",
-        "A value without a status is ok; unreliable: its margin is large beside it; blank: nothing is published.",
+        _STATUS_WORDS if content.plan.publish.figures is not None else _STATUS_WORDS_BEFORE,
     ]
 
 

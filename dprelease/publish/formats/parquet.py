@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedTable, coded
-from dprelease.publish.base import NOTICE, Content, table_header
+from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.columns import endings, table_header
+from dprelease.publish.formats.cube import PARTS, UNROUNDED
 from dprelease.publish.stacked import Stack, stacks
 
 __all__ = ["parquet_bytes", "parquet_files"]
@@ -62,13 +64,13 @@ def _columns(table: PublishedTable, *, notice: bool) -> Iterator[tuple[str, Part
     for measure in table.measures:
         kind = "int64" if measure.integer else "float64"
         whole = _whole_part if measure.integer else _part
-        yield kind, partial(whole, measure.value)
-        yield "float64", partial(_part, measure.standard_error)
-        for numbers in (measure.margin, measure.lower, measure.upper):
-            yield kind, partial(whole, numbers)
-        yield "string", _coded(coded(measure.status), "string")
-        if measure.unadjusted is not None:
-            yield "float64", partial(_part, measure.unadjusted)
+        for ending in endings(measure):
+            if ending == "_status":
+                yield "string", _coded(coded(measure.status), "string")
+            elif ending in UNROUNDED:
+                yield "float64", partial(_part, getattr(measure, PARTS[ending]))
+            else:
+                yield kind, partial(whole, getattr(measure, PARTS[ending]))
     if notice:
         yield "string", lambda first, last: pa.repeat(pa.scalar(NOTICE, pa.string()), last - first)
 

@@ -5,7 +5,12 @@ reliability, O missing, Q missing because it was suppressed), CONF_STATUS of CL_
 publication). A number that is withheld is withheld after the noise, because it tells little; that is no statement on
 confidentiality, but N is the code that keeps others from filling it in.
 
-A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; error and interval are about it.
+The code list has one code for low reliability: U stands for ``caution`` and ``unreliable`` alike, and the ends of the
+interval tell them apart.
+
+A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; the error is about that one, and so
+is the interval, which in plans with rules for figures holds the number as well. Beside such a number no margin stands.
+One of a weighted sample has its sampling error in SAMPLING_ERROR, and the margin of noise and sampling in TOTAL_MARGIN.
 
 Codes are text and stay as declared: ``06`` is ``06`` in the file. A reader that guesses types loses that.
 """
@@ -24,15 +29,18 @@ import numpy.typing as npt
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
-from dprelease.publish.formats.cube import as_cube, numbered, suppressed
+from dprelease.publish.figure_words import suppressed
+from dprelease.publish.formats.cube import PARTS, Dimension, as_cube, numbered, parts_of
 from dprelease.publish.packed import Files, pack
+from dprelease.spec.fields.workloads import TOTAL_KEY
 
 __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
 _STRUCTURE = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
 _ATTRIBUTES = ("OBS_STATUS", "CONF_STATUS", "STD_ERR", "MARGIN", "CI_LOWER", "CI_UPPER", "CONFIDENCE")
-_BEFORE = "EST_UNADJUSTED"
+_BESIDE = {SAMPLING_ERROR: "SAMPLING_ERROR", TOTAL_MARGIN: "TOTAL_MARGIN", UNADJUSTED: "EST_UNADJUSTED"}
 _RESERVED = (*_STRUCTURE, "MEASURE", "TIME_PERIOD", "PERIOD", "OBS_VALUE", *_ATTRIBUTES, "COMMENT_DSET")
 _PERIOD = re.compile(r"\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])|-W(0[1-9]|[1-4]\d|5[0-3]))?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -49,21 +57,28 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     period = "TIME_PERIOD" if is_sdmx_period(plan.release.period) else "PERIOD"
     notice = (NOTICE,) if content.facts.rehearsal else ()
     comment = ("COMMENT_DSET",) if notice else ()
-    before = (_BEFORE,) if any(each.unadjusted is not None for each in cube.measures) else ()
+    beside = [ending for ending in _BESIDE if any(ending in parts_of(each) for each in cube.measures)]
+    before = [_BESIDE[ending] for ending in beside]
     names = numbered([_identifier(dimension.name) for dimension in cube.dimensions], taken=(*_RESERVED, *before))
     first = constant_texts(_line(["dataflow", _dataflow(plan, table.name), "I"]))
     confidence = constant_texts(repr(float(table.confidence)))
     last = [constant_texts(_line([each])) for each in notice]
-    keys = [word_texts(each.codes.mapped(_field)) for each in cube.dimensions]
+    keys = [word_texts(_coded(each)) for each in cube.dimensions]
     gone = suppressed(plan, table)
     measures = []
     for measure in cube.measures:
         named = constant_texts(_line([measure.name, plan.release.period]))
-        estimate = [_unadjusted(measure) for _ in before]
-        measures.append([first, *keys, named, *_observed(measure, gone), confidence, *estimate, *last])
+        more = [_beside(measure, ending) for ending in beside]
+        measures.append([first, *keys, named, *_observed(measure, gone), confidence, *more, *last])
     head = [*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *before, *comment]
     yield f"{_line(head)}\r\n".encode()
     yield from side_by_side(measures, cube.rows, key_width([each.codes for each in cube.dimensions]))
+
+
+def _coded(dimension: Dimension) -> Coded[str]:
+    """The keys of a dimension as fields; that of totals is ``_T``, as in SDMX's own code lists, unless a key is."""
+    total = TOTAL_KEY if "_T" in (dimension.declared or ()) else "_T"
+    return dimension.codes.mapped(lambda key: _field(total if key == TOTAL_KEY else key))
 
 
 def is_sdmx_period(period: str) -> bool:
@@ -102,13 +117,15 @@ def _observed(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> list[Te
         _finite(measure.value, places),
         word_texts(_statuses(measure, gone)),
         _finite(measure.standard_error, None),
-        *(_finite(numbers, places) for numbers in (measure.margin, measure.lower, measure.upper)),
+        # About a number that was moved no margin can be promised.
+        constant_texts("") if measure.held and measure.unadjusted is not None else _finite(measure.margin, places),
+        *(_finite(numbers, places) for numbers in (measure.lower, measure.upper)),
     ]
 
 
-def _unadjusted(measure: PublishedMeasure) -> Texts:
-    """The estimate of a number that was moved; empty where nothing was."""
-    return constant_texts("") if measure.unadjusted is None else _finite(measure.unadjusted, None)
+def _beside(measure: PublishedMeasure, ending: str) -> Texts:
+    """Such numbers of a measure; empty where it has none, as that has no estimate before it that was not moved."""
+    return _finite(getattr(measure, PARTS[ending]), None) if ending in parts_of(measure) else constant_texts("")
 
 
 def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:
@@ -120,8 +137,9 @@ def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:
 
 def _statuses(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> Coded[str]:
     """OBS_STATUS and CONF_STATUS."""
-    missing, weak = np.isnan(measure.value), coded(measure.status).where("unreliable")
-    codes = np.where(missing, np.where(gone | weak, 2, 3), weak)
+    status = coded(measure.status)
+    missing, weak = np.isnan(measure.value), status.where("unreliable")
+    codes = np.where(missing, np.where(gone | weak, 2, 3), weak | status.where("caution"))
     return Coded(("A,F", "U,F", "Q,N", "O,F"), codes.astype(np.uint8))
 
 

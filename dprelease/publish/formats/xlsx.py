@@ -15,14 +15,31 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.estimate import FigureRules, PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery
 from dprelease.plan.explain.facts import unprotected
-from dprelease.publish.accounting.glossary import MOVED, dictionary, not_protected, post_processing, what_is_hidden
+from dprelease.publish.accounting.glossary import (
+    SAMPLED,
+    dictionary,
+    not_protected,
+    post_processing,
+    what_is_hidden,
+)
 from dprelease.publish.accounting.guide import how_read
-from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_as_text
-from dprelease.publish.formats.cube import numbers_of, suppressed
+from dprelease.publish.base import NOTICE, Content, key_as_text
+from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
+from dprelease.publish.figure_words import (
+    MOVED,
+    MOVED_HELD,
+    judged_words,
+    moved_words,
+    rounded_words,
+    state_words,
+    suppressed,
+)
+from dprelease.publish.formats.cube import numbers_of, parts_of
+from dprelease.publish.formats.signed_cells import legend_lines, missing_signs, signed_statuses
 from dprelease.publish.formats.workbook import Cell, Field, Sheet, headers, markup_names, sheet_names
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent, so_many
@@ -31,11 +48,16 @@ __all__ = ["WORKBOOK", "cover", "notes", "sheets_of", "xlsx_files"]
 
 WORKBOOK = "tables/workbook.xlsx"
 COVER, CONTENTS, NOTES = "Cover", "Contents", "Notes"
-NO_ESTIMATE, UNRELIABLE, WITHHELD = "[x]", "[u]", "[w]"
+NO_ESTIMATE, UNRELIABLE, WITHHELD = "[x]", "[u]", "[w]"  # of plans from before they had signs of their own
+_EXPLAINED = (
+    f"{NO_ESTIMATE} no estimate, {UNRELIABLE} unreliable and {WITHHELD} withheld are explained in sheet {NOTES}."
+)
+Columns = list[tuple[str, Sequence[Cell], int | None]]
 SHEET_COLUMNS = 16_384
 MOST_ROWS = 1_000_000  # of a table in the workbook; a sheet has 1,048,576
 MOST_CELLS = 8_000_000  # of a workbook, which takes programs minutes to open beyond
 _MOST_NAMED = 40  # tables that the cover names as left out
+_MORE = {SAMPLING_ERROR: "sampling error", TOTAL_MARGIN: "total margin", UNADJUSTED: "before adjusting"}
 _EXACT = 10**15  # a spreadsheet holds 15 digits of a number
 
 
@@ -101,7 +123,7 @@ def _held(tables: Sequence[PublishedTable]) -> list[PublishedTable]:
     """The tables that the workbook has, in order: each for which there is room beside those before it."""
     found, room = [], MOST_CELLS
     for table in tables:
-        numbers = sum(5 + (each.unadjusted is not None) for each in table.measures)
+        numbers = sum(5 + sum(ending in _MORE for ending in parts_of(each)) for each in table.measures)
         size = table.cells * (2 * len(table.key_columns) + numbers)
         if table.cells <= MOST_ROWS and size <= room:
             found.append(table)
@@ -158,11 +180,12 @@ def _table(
         f"Estimates with random noise: margin, lower and upper end hold at {percent(table.confidence)} % confidence."
         if table.measures
         else "",
-        _moved(table),
+        *moved_words(table),
+        *rounded_words(table),
         _about(query),
         _too_wide(table, files, len(fields)) if len(fields) > SHEET_COLUMNS else "",
         "There is no row to publish: the one below only says so." if not table.cells else "",
-        f"{NO_ESTIMATE} no estimate, {UNRELIABLE} unreliable and {WITHHELD} withheld are explained in sheet {NOTES}.",
+        *(legend_lines(content, table) or [_EXPLAINED]),
     ]
     return Sheet(
         name=name,
@@ -172,12 +195,6 @@ def _table(
         fields=made or [Field("everything", [NO_ESTIMATE])],
         back=CONTENTS,
     )
-
-
-def _moved(table: PublishedTable) -> str:
-    """Which numbers are not those that their intervals are about."""
-    moved = [each.name for each in table.measures if each.unadjusted is not None]
-    return f"{', '.join(moved)}: {MOVED}" if moved else ""
 
 
 def _about(query: PlannedQuery | None) -> str:
@@ -209,7 +226,7 @@ def _fields(content: Content, table: PublishedTable) -> list[Field]:
             fields.append((f"{column.name}: label", [_label(column, key) for key in keys], None))
     gone = suppressed(content.plan, table).tolist()
     for measure in table.measures:
-        fields += _measure(measure, gone)
+        fields += _measure(measure, gone, content.plan.publish.figures)
     if not table.key_columns:
         fields.insert(0, ("cell", ["everything"] * table.cells, None))
     named = headers([name for name, _, _ in fields])
@@ -228,18 +245,26 @@ def _label(column: Column, key: Key) -> str:
     return column.labels.get(code) or code or "(empty)"
 
 
-def _measure(measure: PublishedMeasure, gone: Sequence[bool]) -> list[tuple[str, Sequence[Cell], int | None]]:
-    name, withheld = measure.name, _withheld(measure, gone)
-    decimals = _decimals(measure)
+def _measure(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules | None) -> Columns:
+    name, decimals, shown = measure.name, _decimals(measure), parts_of(measure)
+    withheld = _withheld(measure, gone)
+    if figures is None:
+        signs = [WITHHELD if hidden else NO_ESTIMATE for hidden in withheld]
+        words: Sequence[Cell] = _statuses(measure, withheld)
+    else:
+        signs, words = missing_signs(measure, gone, figures), signed_statuses(measure, gone, figures)
     parts = {"": name, "_margin": f"{name}: margin", "_lower": f"{name}: lower", "_upper": f"{name}: upper"}
-    columns: list[tuple[str, Sequence[Cell], int | None]] = [
-        (header, _numbers(numbers_of(measure, ending), withheld), decimals) for ending, header in parts.items()
+    columns: Columns = [
+        (header, _numbers(numbers_of(measure, ending), signs), decimals)
+        for ending, header in parts.items()
+        if ending in shown
     ]
-    before: list[tuple[str, Sequence[Cell], int | None]] = []
-    if measure.unadjusted is not None:
-        digits = _finest(measure)
-        before = [(f"{name}: before adjusting", _numbers(numbers_of(measure, UNADJUSTED), withheld), digits)]
-    return [*columns, (f"{name}: status", _statuses(measure, withheld), None), *before]
+    more: Columns = [
+        (f"{name}: {words}", _numbers(numbers_of(measure, ending), signs), _finest(measure))
+        for ending, words in _MORE.items()
+        if ending in shown
+    ]
+    return [*columns, (f"{name}: status", words, None), *more]
 
 
 def _withheld(measure: PublishedMeasure, gone: Sequence[bool]) -> list[bool]:
@@ -251,11 +276,8 @@ def _withheld(measure: PublishedMeasure, gone: Sequence[bool]) -> list[bool]:
     ]
 
 
-def _numbers(numbers: Sequence[float | int | None], withheld: Sequence[bool]) -> list[Cell]:
-    return [
-        number if number is not None else WITHHELD if hidden else NO_ESTIMATE
-        for number, hidden in zip(numbers, withheld, strict=True)
-    ]
+def _numbers(numbers: Sequence[float | int | None], signs: Sequence[str]) -> list[Cell]:
+    return [sign if number is None else number for number, sign in zip(numbers, signs, strict=True)]
 
 
 def _statuses(measure: PublishedMeasure, withheld: Sequence[bool]) -> list[Cell]:
@@ -310,6 +332,11 @@ def notes(content: Content) -> list[tuple[str, str]]:
 
 
 def _shorthand(content: Content) -> Iterator[tuple[str, str]]:
+    figures = content.plan.publish.figures
+    if figures is not None:
+        yield from ((figures.symbols[state], words) for state, words in state_words(content.plan.publish).items())
+        yield from (("signs", words) for words in judged_words(content.plan.publish))
+        return
     above = content.plan.publish.unreliable_above
     limit = (
         f"its margin is more than {percent(above)} % of it" if above is not None else "its margin is large beside it"
@@ -338,8 +365,11 @@ def _columns(content: Content) -> Iterator[tuple[str, str]]:
             f"Their {share} % intervals are all quotients that the noise does not rule out, often longer on one side; "
             "the margin is the distance of the farther end.",
         )
+    if any(each.sampling_error is not None for each in measures):
+        yield "sampling error, total margin", SAMPLED
     if any(each.unadjusted is not None for each in measures):
-        yield "before adjusting", MOVED[:1].upper() + MOVED[1:]
+        words = MOVED if content.plan.publish.figures is None else MOVED_HELD
+        yield "before adjusting", words[:1].upper() + words[1:]
     yield "status", "ok, or why the number needs care or is missing."
     yield "digits", "Numbers are shown rounded; the cells hold more digits, and the CSV file holds all of them."
     yield (

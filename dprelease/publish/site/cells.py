@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ from dprelease.estimate.intervals import leans, was_cut
 from dprelease.estimate.keys import coded
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
+from dprelease.publish.figure_words import Signs
 from dprelease.publish.html_text import inert
 from dprelease.publish.numbers import with_margin
 
@@ -35,12 +38,15 @@ _HEAD = '<th scope="row"'
 _FLAG = ' <span class="flag">unreliable</span>'
 
 
-def rows(table: PublishedTable, first: int, last: int) -> Markup:
+def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = None) -> Markup:
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), one line each: header cells, then numbers.
 
     A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut or is longer on one side, and
     a word where it is unreliable; numbers are rounded as ``numbers.with_margin`` says. One that was moved after it was
     estimated never has a ±, but a cell beside it with the estimate and, in brackets, the interval, which is about that.
+
+    With ``signs`` a number outside of what is possible is shown as the nearest possible one, with the other end of its
+    interval: ``0 (at most 37)``. The interval of a number that was moved then holds it, and stands beside it.
     """
     parts: list[Sequence[str]] = [
         _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
@@ -50,7 +56,10 @@ def rows(table: PublishedTable, first: int, last: int) -> Markup:
     if not parts:
         parts.append([f"{_HEAD}>everything</th>"] * (last - first))
     for measure in table.measures:
-        if measure.unadjusted is None:
+        if signs is not None and measure.held:
+            held = _held_numbers(measure, signs, first, last)
+            parts += [list(held)] if measure.unadjusted is None else list(zip(*held, strict=True)) or [[], []]
+        elif measure.unadjusted is None:
             parts.append(list(_numbers(measure, first, last)))
         else:
             parts += list(zip(*_adjusted(measure, measure.unadjusted, first, last), strict=True)) or [[], []]
@@ -78,42 +87,121 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
     floats = [each[part] for each in (measure.value, measure.margin, measure.lower, measure.upper)]
     shorter = leans(*floats) if measure.tested else was_cut(*floats)
     columns = [*(each.tolist() for each in floats), shorter.tolist(), measure.status[part]]
-    finest = -12 if measure.places is None else -measure.places
     margins: dict[float, tuple[int, str]] = {}  # place and text: most cells of a measure share their margin
-    for value, margin, lower, upper, cut, status in zip(*columns, strict=True):
+    for value, margin, lower, upper, cut, status, sampled in zip(*columns, _sampled(measure, part), strict=True):
         if math.isnan(value):
             yield _WITHHELD if status == "unreliable" else _BLANK
             continue
-        if 0 < margin < math.inf and abs(value) < _WHOLE:
-            if margin not in margins:
-                margins[margin] = _place(margin, finest), with_margin(0.0, margin, measure.places)[1]
-            place, beside = margins[margin]
-            hidden = value and 2 * abs(value) <= 10.0**place  # it would read as 0
-            number = with_margin(value, margin, measure.places)[0] if hidden else _rounded(value, place)
-        else:
-            number, beside = with_margin(value, margin, measure.places)
+        number, beside = _told(value, margin, measure.places, margins)
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
             text += f' <span class="cut">({_between(lower, upper, margin, measure.places)})</span>'
+        text += sampled
         yield f"{text}{_FLAG}</td>" if status == "unreliable" else f"{text}</td>"
+
+
+def _sampled(measure: PublishedMeasure, part: slice) -> Iterator[str]:
+    """What stands beside each number of the margin of noise and sampling together; nothing where none is known."""
+    if measure.total_margin is None:
+        yield from repeat("", len(measure.value[part]))
+        return
+    for total in measure.total_margin[part].tolist():
+        beside = with_margin(0.0, total, measure.places)[1] if math.isfinite(total) else ""
+        yield f' <span class="cut">(± {beside} with sampling)</span>' if beside else ""
+
+
+def _told(value: float, margin: float, places: int | None, margins: dict[float, tuple[int, str]]) -> tuple[str, str]:
+    """What ``numbers.with_margin`` gives; several times faster, as most cells of a measure share their margin."""
+    if not (0 < margin < math.inf and abs(value) < _WHOLE):
+        return with_margin(value, margin, places)
+    if margin not in margins:
+        margins[margin] = _place(margin, -12 if places is None else -places), with_margin(0.0, margin, places)[1]
+    place, beside = margins[margin]
+    hidden = value and 2 * abs(value) <= 10.0**place  # it would read as 0
+    return with_margin(value, margin, places)[0] if hidden else _rounded(value, place), beside
 
 
 def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) -> Iterator[tuple[str, str]]:
     """Two cells for each number: it, and the estimate that it was, with the interval of that."""
     part = slice(first, last)
     floats = [each[part].tolist() for each in (measure.value, before, measure.margin, measure.lower, measure.upper)]
-    for value, estimate, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
+    told_beside = zip(measure.status[part], _sampled(measure, part), strict=True)
+    for value, estimate, margin, lower, upper, (status, sampled) in zip(*floats, told_beside, strict=True):
         if math.isnan(value):
             yield (_WITHHELD if status == "unreliable" else _BLANK), _NOTHING
             continue
         number, _ = with_margin(value, margin, measure.places)
-        cell = f'<td class="num"><b>{number}</b>{_FLAG if status == "unreliable" else ""}</td>'
+        cell = f'<td class="num"><b>{number}</b>{sampled}{_FLAG if status == "unreliable" else ""}</td>'
         if math.isnan(estimate):
             yield cell, _NOTHING
             continue
         told, beside = with_margin(estimate, margin, None if margin > 0 else measure.places)
         ends = f" ({_between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
         yield cell, f'<td class="num"><span class="before">{told}{ends}</span></td>'
+
+
+def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int) -> Iterator[Any]:
+    """A cell for each number; of one that was moved two, the second with the estimate before."""
+    part = slice(first, last)
+    names = ("value", "margin", "lower", "upper", "estimate")
+    floats = [getattr(measure, name)[part] for name in names]
+    shorter = leans(*floats[:4]) if measure.tested or measure.base is not None else was_cut(*floats[:4])
+    low = np.zeros(len(shorter), dtype=bool) if measure.low is None else measure.low[part]
+    columns = [*(each.tolist() for each in floats), shorter.tolist(), low.tolist(), signs.gone[part].tolist()]
+    marks = {state: f' <span class="flag">{inert(sign)}</span>' for state, sign in signs.of.items()}
+    rounded = measure.base is not None
+    moved, margins = measure.unadjusted is not None, dict[float, tuple[int, str]]()
+    for value, margin, lower, upper, before, cut, zero, gone, status, sampled in zip(
+        *columns, measure.status[part], _sampled(measure, part), strict=True
+    ):
+        if math.isnan(value):
+            state = "unreliable" if status == "unreliable" else "withheld" if gone else "no_estimate"
+            cell = f'<td class="num">{marks[state][1:]}</td>'
+            yield (cell, cell) if moved else cell
+            continue
+        flags = marks.get(status, "") + (marks["low"] if zero else "")
+        if moved:
+            told = with_margin(before, margin, None if margin > 0 else measure.places)[0]
+            ends = _between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
+            if ends and value == lower == 0 < upper:
+                ends = f"at most {_end(upper, margin, measure.places, ROUND_CEILING)}"
+            ends = f" ({ends})" if ends else ""
+            number = with_margin(value, margin, measure.places)[0]
+            cell = f'<td class="num"><b>{number}</b>{ends}{flags}</td>'
+            yield cell, f'<td class="num"><span class="before">{told}</span></td>'
+        else:
+            told = _held(value, margin, lower, upper, measure.places, margins, cut=cut, rounded=rounded)
+            yield f'<td class="num">{told}{sampled if " ± " in told else ""}{flags}</td>'
+
+
+def _held(
+    value: float,
+    margin: float,
+    lower: float,
+    upper: float,
+    places: int | None,
+    margins: dict[float, tuple[int, str]],
+    *,
+    cut: bool,
+    rounded: bool = False,
+) -> str:
+    """A number with what is known of it, and never outside of that.
+
+    >>> print(_held(-38.0, 37.0, 0.0, 37.0, 0, {}, cut=True), _held(1.02, 0.11, 0.89, 1.0, None, {}, cut=True))
+    <b>0</b> (at most 37) <b>1</b> (at least 0.89)
+    >>> print(_held(30.0, 10.0, 30.0, 40.0, 0, {}, cut=True, rounded=True))
+    <b>30</b> ± 10 <span class="cut">(30 to 40)</span>
+    """
+    least = value < lower or (value == lower and (lower == 0 or not rounded))  # an end that was rounded is no limit
+    most = value > upper or (value == upper and not rounded)
+    if lower < upper and (least or most):
+        number = with_margin(lower if least else upper, margin, places)[0]
+        near = decimal(_CONTEXT.normalize(Decimal(number.replace(",", "").replace("−", "-"))))
+        beyond = (upper, ROUND_CEILING) if least else (lower, ROUND_FLOOR)
+        return f"<b>{near}</b> (at {'most' if least else 'least'} {_end(beyond[0], margin, places, beyond[1])})"
+    number, beside = _told(value, margin, places, margins)
+    text = f"<b>{number}</b> ± {beside}" if beside else f"<b>{number}</b>"
+    return f'{text} <span class="cut">({_between(lower, upper, margin, places)})</span>' if cut else text
 
 
 def _rounded(value: float, place: int) -> str:
@@ -141,10 +229,13 @@ def _between(lower: float, upper: float, margin: float, places: int | None) -> s
     >>> _between(0.0, 11.7, 8.3, None), _between(0.0, 1234.0, 1000.0, 0)
     ('0 to 11.7', '0 to 1,240')
     """
+    return f"{_end(lower, margin, places, ROUND_FLOOR)} to {_end(upper, margin, places, ROUND_CEILING)}"
+
+
+def _end(number: float, margin: float, places: int | None, to: str) -> str:
+    """An end of an interval at the place of the margin's third digit, without zeros at the end."""
     unit = Decimal(1).scaleb(_place(margin, -places if places is not None else -12))
-    ends = ((lower, ROUND_FLOOR), (upper, ROUND_CEILING))
-    found = [decimal(_CONTEXT.normalize(Decimal(repr(e)).quantize(unit, to, context=_CONTEXT))) for e, to in ends]
-    return f"{found[0]} to {found[1]}"
+    return decimal(_CONTEXT.normalize(Decimal(repr(number)).quantize(unit, to, context=_CONTEXT)))
 
 
 def _place(margin: float, finest: int) -> int:

@@ -127,7 +127,11 @@ def chart(table: PublishedTable, measure: PublishedMeasure) -> Chart | None:
     marks = tuple(
         (f"{place(tick):.2f}", decimal(_short(tick / unit, ticks[1] / unit - ticks[0] / unit))) for tick in ticks
     )
-    what = "its interval" if measure.unadjusted is None else "the interval of the estimate before it was adjusted"
+    what = (
+        "its interval"
+        if measure.unadjusted is None or measure.held
+        else "the interval of the estimate before it was adjusted"
+    )
     notes = tuple(_notes(table.cells, bars))
     return Chart(measure.name, words, f"{place(0.0):.2f}", marks, tuple(bars), what, notes)
 
@@ -139,6 +143,8 @@ def _published(measure: PublishedMeasure) -> list[_Shown]:
         if not math.isfinite(value):
             continue
         known, weak = math.isfinite(margin) and math.isfinite(lower), measure.status[at] == "unreliable"
+        if measure.held and known:  # a number outside of what is possible is shown as the nearest possible one
+            value = min(max(value, lower), upper)  # noqa: PLW2901 - what is drawn of it
         found.append(_Shown(at, value, *((lower, upper) if known else (value, value)), known, weak))
     return found
 

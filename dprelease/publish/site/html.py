@@ -24,6 +24,15 @@ from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.accounting.threat_model import apart
 from dprelease.publish.base import AccountFacts, Content
+from dprelease.publish.figure_words import (
+    PAGE_MOVED,
+    PAGE_MOVED_HELD,
+    Signs,
+    judged_words,
+    rounded_words,
+    signs_of,
+    warning_above,
+)
 from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import at_most, odds_factor, percent, with_margin
 from dprelease.publish.packed import size_in
@@ -39,10 +48,6 @@ INDEX = "index.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
 _AT_ONCE = 1_000
-_MOVED = (
-    "Numbers were adjusted after they were estimated. The interval in brackets is about the estimate before, which "
-    "stands beside each; the number itself can lie outside of it."
-)
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
 # Files of every bundle; these need not be made before the page.
 ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
@@ -85,6 +90,10 @@ class Section:
         downloads: Its files.
         pages: Where the table is.
         crosstabs: The workload that it is of.
+        signs: What stands beside numbers that are not plain; None: words, as in plans from before there were signs.
+        caution: How many numbers are marked to be used with care.
+        warning: What is said above a table most of whose numbers are unreliable; empty: nothing.
+        legend: The signs that occur in the rows that are shown, with their words.
         first: The first row that is shown, from 0.
         shown: How many rows are.
         rows: They, as HTML; None: of a section that is no part of a page yet.
@@ -103,6 +112,10 @@ class Section:
     downloads: tuple[Download, ...]
     pages: tuple[Page, ...]
     crosstabs: Crosstabs | None
+    signs: Signs | None = None
+    caution: int = 0
+    warning: str = ""
+    legend: tuple[tuple[str, str], ...] = ()
     first: int = 0
     shown: int = 0
     rows: Markup | None = None
@@ -114,7 +127,9 @@ class Section:
 
     def of_rows(self, first: int, last: int) -> Section:
         """The same with these of its rows, from 0 and ``last`` not among them."""
-        return replace(self, first=first, shown=last - first, rows=rows(self.table, first, last))
+        told = () if self.signs is None else self.signs.legend(self.table, first, last)
+        made = rows(self.table, first, last, self.signs)
+        return replace(self, first=first, shown=last - first, rows=made, legend=told)
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -214,6 +229,8 @@ def _shared(content: Content) -> dict[str, Any]:
         **said_everywhere(content),
         "above": percent(above) if above is not None else "",
         "withheld": publish.unreliable_show == "blank",
+        "held": publish.figures is not None,
+        "judged": judged_words(publish),
     }
 
 
@@ -262,9 +279,10 @@ def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
     """The first number with a margin, which the explanation takes up."""
     for first in range(0, len(measure.status), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        numbers = measure.value[part].tolist(), measure.margin[part].tolist(), measure.status[part]
-        for value, margin, status in zip(*numbers, strict=True):
-            if status == "ok" and math.isfinite(margin):
+        floats = (each[part].tolist() for each in (measure.value, measure.margin, measure.lower, measure.upper))
+        for value, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
+            plain = not measure.held or lower < value < upper
+            if status == "ok" and math.isfinite(margin) and plain:
                 return measure.name, *with_margin(value, margin, measure.places)
     return None
 
@@ -281,11 +299,16 @@ def _section(
     limit = query.suppress_below if query is not None else None
     drawn = [chart(table, measure) for measure in table.measures]
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
+    figures = content.plan.publish.figures
     return Section(
         table=table,
         title=_title(table, crosstabs),
         measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
-        about=(*about_rows(content.plan, query), *([_MOVED] if moved else [])),
+        about=(
+            *about_rows(content.plan, query),
+            *([PAGE_MOVED if figures is None else PAGE_MOVED_HELD] if moved else []),
+            *rounded_words(table),
+        ),
         beside=not_in_the_margins(content.plan, query) if table.measures else (),
         below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
@@ -295,6 +318,9 @@ def _section(
         downloads=downloads(table.name, files),
         pages=pages,
         crosstabs=crosstabs,
+        signs=signs_of(content.plan, table),
+        caution=sum(each.status.count("caution") for each in table.measures),
+        warning=warning_above(content.plan, table, query),
     )
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dprelease.catalog.table import Column, Table
+from dprelease.catalog.table import Binned, Column, Key, Table
+from dprelease.estimate.sampling import is_sampled
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.numbers import at_most, percent, so_many
 
-__all__ = ["about_rows", "not_in_the_margins"]
+__all__ = ["about_rows", "not_in_the_margins", "top_codes"]
 
 _MADE = {"sum": "sums, means and spreads", "quantile": "quantiles"}
 
@@ -49,7 +50,28 @@ def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]
         found.append("Combinations that a public reference lists as impossible have no row.")
     if query.zeros is not None:
         found.append(_impossible(plan, query))
+    if plan.publish.figures is not None:
+        found += top_codes(plan, query)
     return tuple(found)
+
+
+def top_codes(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
+    """Keys without a label that hold all larger values as well, because these are moved to the end of their range."""
+    table = plan.catalog.tables[query.table]
+    for column in plan.keys(query):
+        bands = column.derivation if isinstance(column.derivation, Binned) else None
+        source = table.named.get(bands.of) if bands is not None else column
+        if source is None or source.range is None or source.outside != "clamp":
+            continue
+        top, least = source.range.high, source.range.high
+        key: Key | None
+        if bands is None:
+            key = next((each for each in column.keys or () if type(each) is int and each == top), None)
+        else:
+            held = zip(bands.labels, bands.edges, bands.edges[1:], strict=False)
+            key, least = next(((label, low) for label, low, high in held if low <= top < high), (None, top))
+        if key is not None and str(key) not in column.labels:
+            yield f"{key} of {column.name} stands for {exact_text(least)} and more: larger values were moved there."
 
 
 def _impossible(plan: ReleasePlan, query: PlannedQuery) -> str:
@@ -70,7 +92,8 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
     if query is None:
         return ("It has all that is said of the tables that it is made of.",)
     table, unit = plan.catalog.tables[query.table], str(plan.unit)
-    found = [*_left_out(plan, query, table), *_bounded(query, table, unit), *_moved(query, table, unit)]
+    found = [*_left_out(plan, query, table), *_bounded(query, table, unit), *_weighted(query, table)]
+    found += _moved(query, table, unit)
     return (*found, *_chosen(plan, query))
 
 
@@ -104,6 +127,26 @@ def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
             f"At most {so_many(join.max_matches, 'row')} of {join.table} of one {unit} "
             f"{'is' if join.max_matches == 1 else 'are'} joined to a row; further ones do not count."
         )
+
+
+def _weighted(query: PlannedQuery, table: Table) -> Iterator[str]:
+    """What the clip of weights does, and which error the margins have nothing of."""
+    weight = table.weight
+    if weight is None or all(part.weighted is False for each in query.measures.values() for part in each.made_of):
+        return
+    yield (
+        f"A record that stands for more than {exact_text(weight.row.in_units)} people by its {weight.column} counts as "
+        "that many: weighted totals are too small on the whole."
+    )
+    sampled = [name for name, each in query.measures.items() if is_sampled(each, table)]
+    if weight.sampling is None or not sampled:
+        yield "These are numbers of a sample, and their margins are those of the noise alone."
+        return
+    yield (
+        f"The margin is that of the noise alone. Of {_either(sampled)} the one behind it is for noise and sampling "
+        f"together, by a public model: a design effect of {exact_text(weight.sampling.deff)} and a mean weight of "
+        f"{exact_text(weight.sampling.mean_weight)}. It is no measurement."
+    )
 
 
 def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:

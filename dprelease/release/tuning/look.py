@@ -218,7 +218,15 @@ def _asked(spec: ReleaseSpec, plan: ReleasePlan, table: Table) -> dict[str, Aske
 
 
 def _clipped(spec: ReleaseSpec, plan: ReleasePlan, query: PlannedQuery) -> Iterator[tuple[str, Quantity]]:
-    """What is clipped for a query, by measure of the spec: the first quantity of each, for all of it has one clip."""
+    """What is clipped for a query, by measure of the spec: the first quantity of each, for all of it has one clip.
+
+    Before them the weights, where its rows have some.
+    """
+    weight = plan.catalog.tables[query.table].weight
+    parts = (part for measure in query.measures.values() for part in measure.made_of)
+    if weight is not None and any(part.weighted is not False for part in parts):
+        of_row = Quantity(kind="sum", column=weight.column, step=weight.step, low=0, high=weight.clip)
+        yield f"weight {weight.column}", of_row
     if query.workload is not None:
         return
     written = spec.queries[query.name].measures

@@ -32,17 +32,15 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.reference import References
 from dprelease.catalog.residual import Residual
-from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.table import Catalog, Key
 from dprelease.engines import Engine, engine_for
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.estimate import PublishedMeasure
 from dprelease.ledger import Ledger, StepKey
 from dprelease.measures import Noisy
-from dprelease.measures.variance import LARGEST_SQUARE
 from dprelease.noise import Exact, ExactHistogram, Measurement
-from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true_residual
+from dprelease.noise.truth import true_factor, true_numbers, true_prefixes, true_quantile, true_residual
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
-from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 from dprelease.release.data.sources import Pinned, confidential_tables
 from dprelease.release.draw import DataSource, draw_batch
@@ -50,13 +48,12 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.tuning.error_figures import Errors, ErrorSums
+from dprelease.release.tuning.fine_grids import unrounded
 from dprelease.release.tuning.stand_in import require_consent, require_outside, stand_in
 
 __all__ = ["WATERMARK", "Utility", "compare_with_truth", "utility"]
 
 WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
-
-_PARTS = 10**10  # of a clip, without rounding
 
 Floats = npt.NDArray[np.float64]
 Box = Exact | ExactHistogram
@@ -257,10 +254,7 @@ def _exact_inputs(
                 fine = tuple(unrounded(each, table) for each in batch.asked(step))
                 boxes = listening.aggregate(source.catalog, batch.grouping, fine, source.references, secret, keys)
                 parts = zip(inputs.noisy[step.id], fine, boxes, strict=True)
-                noisy[step.id] = tuple(
-                    replace(part, quantity=each, values=_opened(box, each, step), law=_NoNoise())
-                    for part, each, box in parts
-                )
+                noisy[step.id] = tuple(_known(part, each, box, step) for part, each, box in parts)
             if step.id in inputs.measured:  # an exact total is both: a table, and a part of a workload
                 found = [listening.box(each, keys, batch.asked(step)[0]) for each in batch.groupings(step)]
                 # A table that is published as it is has none.
@@ -269,25 +263,15 @@ def _exact_inputs(
     return replace(inputs, noisy=noisy, measured=measured)
 
 
-def unrounded(quantity: Quantity, table: Table) -> Quantity:
-    """The same quantity on a grid so fine that rounding to it cannot be seen; one that changes no value stays.
-
-    The clip keeps its ends. A clip is cut into 10^9 to 10^10 steps, of which 10^8 rows still add up within 62 bits.
-    """
-    if quantity.kind not in ("sum", "square", "quantile") or quantity.column is None:
-        return quantity
-    if not is_rounded(table.column(quantity.column), quantity.step):
-        return quantity
-    finer = 1
-    while (quantity.high - quantity.low) * finer * 10 <= _PARTS:
-        finer *= 10
-    ends = {"low": quantity.low * finer, "high": quantity.high * finer, "centre": quantity.centre * finer}
-    fine = quantity.model_copy(update={**ends, "step": quantity.step / finer})
-    if quantity.kind != "square":
-        return fine
-    fine = fine.model_copy(update={"grain": 1, "offset": 0})
-    fine = fine.model_copy(update={"grain": max(1, -(-fine.squares[1] // LARGEST_SQUARE))})
-    return fine.model_copy(update={"offset": fine.squares[1] // 2})
+def _known(part: Noisy, quantity: Quantity, box: Box, step: Measured) -> Noisy:
+    """A measurement as it would be without noise and rounding."""
+    exact, known = replace(part, quantity=quantity, law=_NoNoise()), part.prefixes
+    if known is None or not isinstance(box, ExactHistogram):
+        return replace(exact, values=_opened(box, quantity, step))
+    starts, counts = true_prefixes(box)
+    none = np.zeros(len(starts))
+    fine = replace(known, starts=starts, last=int(starts[-1]), counts=counts, variances=none, shared=none)
+    return replace(exact, prefixes=fine)
 
 
 def _opened(box: Box, quantity: Quantity, step: Measured) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dprelease.formats import FORMATS
 from dprelease.spec.checks.workloads import can_be_made
 from dprelease.spec.fields.document import InvariantSpec, QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import published_sets
+from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_exact_counts", "check_postprocess", "check_table_names"]
+__all__ = ["check_exact_counts", "check_postprocess", "check_rounding", "check_table_names"]
 
 _ORDER = ("consistent", "nonnegative", "integer")
 # Of the name of a table: with the longest ending 100 letters, the most that a file of a bundle can have.
@@ -89,6 +91,7 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
     for wrong, what in (
         (query.marginals is not None, "has `marginals`"),
         (query.ranges is not None, "has `ranges`"),
+        (query.totals is not None, "has `totals`"),
         (query.top_k is not None, "is a list of keys"),
         (query.keys == "private", "has private keys"),
         (query.bounds is not None, "has `bounds`"),
@@ -111,6 +114,25 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
     elif measure.counted != "rows" or measure.where is not None:
         says = f"is no count of rows: {shown(invariant.measure)!r}"
         findings.add("DPR-S663", here, says, "name a measure `{count: rows}`; a `where` belongs to the query", about)
+
+
+def check_rounding(spec: ReleaseSpec, findings: Findings) -> None:
+    """Bases are of measures of their query, and those of counts are whole."""
+    usual = spec.publish.round
+    if isinstance(usual, Fraction) and usual.denominator != 1:
+        hint = "write a whole number, such as 10; other numbers are rounded in their query, by name"
+        findings.add("DPR-S696", ("publish", "round"), "is no whole number, and rounds counts", hint)
+    for name, query in spec.queries.items():
+        for label, base in (query.round or {}).items():
+            at: Path = ("queries", name, "round", label) if label else ("queries", name, "round")
+            if label in query.measures:
+                if query.measures[label].is_count and isinstance(base, Fraction) and base.denominator != 1:
+                    findings.add("DPR-S696", at, "is no whole number, and rounds a count", "write one, such as 10")
+                continue
+            says = f"means no measure of the query: {shown(label)!r}" if label else "has no count to round"
+            fitting = next(iter(query.measures), "n")
+            hint = did_you_mean(label, query.measures, f"name each measure: `round: {{{fitting}: 10}}`")
+            findings.add("DPR-S698", at, says, hint, ("queries", name, "measures"))
 
 
 def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:

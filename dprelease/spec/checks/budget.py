@@ -11,7 +11,7 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, nearest, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_accuracy", "check_pin", "check_privacy"]
+__all__ = ["check_accuracy", "check_gaussian", "check_pin", "check_privacy"]
 
 _BUDGET: Path = ("privacy", "budget")
 # Budgets that are planned: below, no noise of at most 2^50 steps is enough; above, there is no noise at all.
@@ -126,3 +126,16 @@ def _figure(number: Fraction) -> str:
             whole //= prime
     text = f"{float(number):.15g}"
     return text if whole == 1 and Fraction(text) == number else shown(str(number))
+
+
+def check_gaussian(spec: ReleaseSpec, asked: Path, code: str, instead: str, findings: Findings) -> None:
+    """Whether a query whose noise is Gaussian, which needs a delta, can have it; ``instead``: what has other noise."""
+    budget: Path = ("privacy", "budget")
+    if spec.privacy.noise == "laplace":
+        hint = f"write `noise: auto` and a budget with a delta, such as 1e-9; or {instead}"
+        says = "needs Gaussian noise, and `privacy.noise` is laplace"
+        findings.add(code, asked, says, hint, ("privacy", "noise"))
+    elif spec.privacy.budget.delta == 0:
+        hint = f"give `privacy.budget` a delta, such as 1e-9; or write {instead}"
+        says = "needs Gaussian noise, and Gaussian noise needs a delta greater than 0"
+        findings.add(code, asked, says, hint, budget)

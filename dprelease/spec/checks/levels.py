@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.spec.fields.document import ColumnSpec, MarginalsSpec, QuerySpec, ReleaseSpec, TableSpec
-from dprelease.spec.fields.queries import levels_of
+from dprelease.spec.fields.published_sets import levels_of
 from dprelease.spec.fields.workloads import TOTAL, Hierarchies, set_of
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown

@@ -7,16 +7,17 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dprelease.measures import MEASURES, Measure
+from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.checks.columns import FINEST, NUMBERS, check_grid, step_is_sound
 from dprelease.spec.checks.units import may_repeat
 from dprelease.spec.expressions import check_where, types_of
-from dprelease.spec.fields.document import ColumnSpec, QuerySpec, TableSpec
+from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.steps import Grid, MeasuredLimits, grid_of
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_measures", "check_published_names"]
+__all__ = ["check_counted", "check_measures", "check_published_names"]
 
 _REHEARSAL = "rehearsal"  # the column that marks a table of a rehearsal
 # What a ratio can be of: what has a margin of its own in every cell.
@@ -161,3 +162,22 @@ def check_published_names(query: QuerySpec, keys: tuple[str, ...], at: Path, fin
                 key=True,
             )
         taken |= {name.lower(): f"column {name}" for name in names}
+
+
+def check_counted(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
+    """Whether the measures of one query that ask for counts along a grid can have them.
+
+    Args:
+        spec: Has the noise and the budget.
+        query: As written.
+        at: The path of the query.
+        findings: Where problems go.
+    """
+    for label, measure in query.measures.items():
+        if not measure.gaussian:
+            continue
+        here = (*at, "measures", label, "from")
+        check_gaussian(spec, here, "DPR-S589", "`from: ranks`, a draw for each rank", findings)
+        if query.keys == "private":
+            says, hint = "draws counts in every cell, and the keys of this query are private", "write `from: ranks`"
+            findings.add("DPR-S589", here, says, hint, (*at, "keys"))

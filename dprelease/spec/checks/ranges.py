@@ -7,9 +7,9 @@ from itertools import pairwise
 from math import prod
 
 from dprelease.catalog.factor import MOST_KEYS
+from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.checks.columns import keys_are_sound
 from dprelease.spec.checks.keys import MOST_CELLS, known_cells
-from dprelease.spec.checks.workloads import check_gaussian
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys, spelled_out
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.queries import RangesSpec, end_columns

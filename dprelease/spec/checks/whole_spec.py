@@ -8,17 +8,19 @@ from typing import get_args
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
 from dprelease.measures import Measure
-from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_table_names
+from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_rounding, check_table_names
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column, check_partition
 from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
-from dprelease.spec.checks.measures import check_measures
+from dprelease.spec.checks.measures import check_counted, check_measures
 from dprelease.spec.checks.ranges import check_range_query
+from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit
 from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_of_labels
+from dprelease.spec.checks.weights import check_weight, check_weighted
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
@@ -58,6 +60,7 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     check_table_names(spec, findings)
     check_postprocess(spec, findings)
     check_exact_counts(spec, findings)
+    check_rounding(spec, findings)
     for number, form in enumerate(spec.publish.formats):
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")
@@ -76,8 +79,11 @@ def _check_query(
         columns = ("tables", query.table, "columns")
         if query.where is not None:
             check_where(query.where, types_of(table.columns), (*at, "where"), findings, columns)
+        check_weighted(spec, name, query, table, findings)
     if query.ranges is not None:
         check_range_query(spec, name, query, table, findings)
+    if query.totals is not None and query.marginals is None:
+        check_totals(spec, name, query, table, findings)
     if query.marginals is not None:
         check_workload(spec, name, query, table, findings)
         return
@@ -86,6 +92,7 @@ def _check_query(
         check_row_keys(spec, query, table, at, findings)
         check_query_bounds(query, table, at, findings)
     check_measures(query, table, limits, at, findings)
+    check_counted(spec, query, at, findings)
     if query.top_k is None:
         check_accuracy(spec, query, at, findings)
     else:
@@ -116,6 +123,7 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
         check_unit(name, table, findings)
         check_joins(spec, name, table, findings)
         check_time(spec, name, table, findings)
+        check_weight(name, table, findings)
         above: dict[str, ColumnType] = {}
         limits = measured_limits(spec, name)
         for column, described in table.columns.items():

@@ -11,7 +11,7 @@ from dprelease.spec.checks.keys import MOST_CELLS, known_cells
 from dprelease.spec.checks.levels import check_levels, check_shares
 from dprelease.spec.checks.measures import check_published_names
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
-from dprelease.spec.fields.queries import all_key_columns, levels_of, published_sets
+from dprelease.spec.fields.published_sets import all_key_columns, levels_of, published_sets
 from dprelease.spec.fields.workloads import TOTAL, Hierarchies, MarginalsSpec
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
@@ -20,7 +20,6 @@ from dprelease.spec.text.nodes import Path
 __all__ = [
     "MOST_TABLES",
     "can_be_made",
-    "check_gaussian",
     "check_no_workload",
     "check_workload",
     "check_workload_cells",
@@ -36,6 +35,7 @@ _BESIDE: Mapping[str, str] = {
     "min_units": "leave it out: every cell is published, empty ones too",
     "top_k": "write one query for the list, and one for the tables",
     "suppress": "leave it out: the tables of a workload add up, and blanks would not",
+    "totals": "write the lists under `marginals`: `{sets: [[region, sex], [region], []]}`",
     "expect": "leave it out: the cells of many tables have no one size",
 }
 
@@ -43,7 +43,7 @@ _BESIDE: Mapping[str, str] = {
 def check_no_workload(query: QuerySpec, at: Path, findings: Findings) -> None:
     """What only `marginals` gives a meaning, in a query without them."""
     for field in ("levels", "shares"):
-        if getattr(query, field) is not None:
+        if getattr(query, field) is not None and (field, query.totals is not None) != ("shares", True):
             hint = "write `marginals: {of: [sex, race], ways: [0, 1, 2]}` beside it, or leave it out"
             findings.add("DPR-S653", (*at, field), "belongs to `marginals`, and there are none", hint, at)
 
@@ -211,19 +211,6 @@ def _check_measure(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
         elif target.relative is not None:
             says = "is a part of `expect`, which a workload has none of"
             findings.add("DPR-S540", (*at_target, "relative"), says, "write `{margin: ...}`, in rows")
-
-
-def check_gaussian(spec: ReleaseSpec, asked: Path, code: str, instead: str, findings: Findings) -> None:
-    """Whether a query whose noise is Gaussian, which needs a delta, can have it; ``instead``: what has other noise."""
-    budget: Path = ("privacy", "budget")
-    if spec.privacy.noise == "laplace":
-        hint = f"write `noise: auto` and a budget with a delta, such as 1e-9; or {instead}"
-        says = "needs Gaussian noise, and `privacy.noise` is laplace"
-        findings.add(code, asked, says, hint, ("privacy", "noise"))
-    elif spec.privacy.budget.delta == 0:
-        hint = f"give `privacy.budget` a delta, such as 1e-9; or write {instead}"
-        says = "needs Gaussian noise, and Gaussian noise needs a delta greater than 0"
-        findings.add(code, asked, says, hint, budget)
 
 
 def _too_many(name: str, query: QuerySpec, hierarchies: Hierarchies, findings: Findings) -> bool:

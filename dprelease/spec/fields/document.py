@@ -15,7 +15,6 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationInfo,
-    WithJsonSchema,
     model_serializer,
     model_validator,
 )
@@ -27,6 +26,8 @@ from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
+from dprelease.spec.fields.figures import Base, SymbolsSpec, UnreliableSpec
+from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.fields.queries import (
     ExceptSpec,
     PinSpec,
@@ -35,7 +36,6 @@ from dprelease.spec.fields.queries import (
     RangesSpec,
     SuppressSpec,
     TargetSpec,
-    published_sets,
 )
 from dprelease.spec.fields.schedule import ScheduleSpec
 from dprelease.spec.fields.sources import SourceSpec
@@ -43,7 +43,6 @@ from dprelease.spec.fields.tables import BoundsSpec, JoinSpec, TableSpec, TimeSp
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import InvariantSpec, Levels, MarginalsSpec, PostProcess, SharesSpec
 from dprelease.spec.text.scalars import (
-    NUMBER,
     Confidence,
     Delta,
     Filled,
@@ -176,33 +175,24 @@ class DeriveSpec(SpecValue):
     sql: Filled = Field(description="A query over the published tables, by the names of the queries.")
 
 
-def _never(value: Any) -> Any:
-    return None if value == "none" else value
-
-
-class UnreliableSpec(SpecValue):
-    """Numbers whose noise is large beside them."""
-
-    relative_error_above: Annotated[
-        Positive | None, BeforeValidator(_never), WithJsonSchema({"anyOf": [NUMBER, {"const": "none"}]})
-    ] = Field(description="A number with a larger relative error is unreliable; `none`: no number is.")
-    show: Literal["flag", "blank"] = Field("flag", description="Published with a flag, or left blank.")
-
-
 class PublishSpec(SpecValue, GrownValue):
     """How the tables are written."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas",)
+    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas", "round", "symbols")
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
-        None, description="What is flagged; left out: numbers whose margin is more than half of them."
+        None, description="What is flagged; left out: numbers whose interval is wide beside them, and wide shares."
     )
     csv_formulas: Literal["escape", "keep"] | None = Field(
         None,
         description="Keys that a spreadsheet takes for formulas, in CSV: escape puts ' before them; left out: "
         "escape where noise selects the keys, keep where they are declared.",
     )
+    round: Base | None = Field(
+        None, description="Counts are rounded to multiples of it after the noise, for reading; auto finds the base."
+    )
+    symbols: SymbolsSpec | None = Field(None, description="Signs for numbers that are not plain.")
 
 
 def _no_default(schema: dict[str, Any]) -> None:
@@ -312,5 +302,6 @@ MODELS: Mapping[str, type[Value]] = {
     "derive.*": DeriveSpec,
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,
+    "publish.symbols": SymbolsSpec,
     "schedule": ScheduleSpec,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import combinations
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import (
@@ -12,6 +13,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -20,15 +22,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownEr
 
 from dprelease.canonical import GrownValue
 from dprelease.measures import MEASURES, AskedMeasure, Measure
+from dprelease.spec.fields.figures import QueryBases
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
-    TOTAL,
-    Hierarchies,
     MarginalsSpec,
-    PublishedSet,
     SharesSpec,
-    WorkloadShares,
-    set_of,
 )
 from dprelease.spec.text.advice import EXAMPLES, MEASURES_ELSEWHERE
 from dprelease.spec.text.names import did_you_mean
@@ -44,9 +42,11 @@ from dprelease.spec.text.scalars import (
     exact_number,
     kind_of,
     refuse,
+    true_or_false,
 )
 
 __all__ = [
+    "MOST_TOTALS",
     "ExceptSpec",
     "PinSpec",
     "QueryBounds",
@@ -55,11 +55,7 @@ __all__ = [
     "SuppressSpec",
     "TargetSpec",
     "Which",
-    "all_key_columns",
     "end_columns",
-    "levels_of",
-    "published_sets",
-    "workload_shares",
 ]
 
 _ONE: JsonDict = {"minProperties": 1, "maxProperties": 1}
@@ -91,6 +87,11 @@ def _measure(value: Any) -> Any:
         raise _no_measure(value, kinds, example)
     problems: list[InitErrorDetails] = []
     read = dict(value)
+    if read.get("weighted") is not None:
+        try:
+            read["weighted"] = true_or_false(read["weighted"])
+        except PydanticCustomError as wrong:
+            problems.append(InitErrorDetails(type=wrong, loc=("weighted",), input=read["weighted"]))
     for name, is_list in _numbers_of(kinds[0]).items():
         if value.get(name) is None:  # as canonical JSON writes what was left out; no author can write it
             continue
@@ -196,13 +197,48 @@ def _table_or_top(schema: JsonDict) -> None:
     schema["anyOf"] = [{"required": ["measures"]}, {"required": ["top_k", "k"]}, {"required": ["marginals"]}]
 
 
+MOST_TOTALS = 63  # tables of totals of one query: all of six columns
+
+
+def _totals(value: Any, info: ValidationInfo) -> Any:
+    """``all`` written out: every list of some of the columns of `by`, the longest first."""
+    if isinstance(value, str) and value != "all":
+        hint = "write `totals: [[], [region]]`, lists of columns of `by`, or `totals: all`"
+        raise refuse("DPR-S691", f"is {kind_of(value)}, neither lists nor `all`", hint)
+    if value != "all":
+        return value
+    by = tuple(info.data.get("by") or ())
+    if 2 ** len(by) - 1 > MOST_TOTALS:
+        hint = "write the lists that are wanted, such as `totals: [[], [region], [region, sex]]`"
+        raise refuse("DPR-S691", f"is `all` of {len(by)} columns, more than {MOST_TOTALS} tables of totals", hint)
+    return tuple(each for size in reversed(range(len(by))) for each in combinations(by, size))
+
+
+Totals = Annotated[
+    tuple[tuple[Filled, ...], ...],
+    BeforeValidator(_totals),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": "all"},
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {"type": "array", "items": {"type": "string", "minLength": 1}},
+                },
+            ]
+        }
+    ),
+]
+
+
 class QuerySpec(SpecValue, GrownValue):
     """One published table: the full cross product of the keys of `by`, empty cells too; or the most frequent keys.
 
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges")
+    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals", "round")
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
@@ -219,16 +255,22 @@ class QuerySpec(SpecValue, GrownValue):
     )
     marginals: MarginalsSpec | None = Field(None, description="Instead of `by`: many tables of counts, as one.")
     ranges: RangesSpec | None = Field(None, description="Sums along an ordered column of `by`, instead of its cells.")
+    totals: Totals | None = Field(
+        None, description="Further rows, keyed `_total`: one list of columns of `by` for each table of them, or `all`."
+    )
     levels: Filled | None = Field(
         None, description="With `marginals`: a name under `hierarchies`; every table is made at every level."
     )
     shares: SharesSpec | None = Field(
-        None, description="With `marginals`: the budget of each level and table; left out: the plan finds it."
+        None, description="With `marginals` or `totals`: the budget of each table; left out: the plan finds it."
     )
     measures: Annotated[dict[str, Annotated[AskedMeasure, BeforeValidator(_measure)]], BeforeValidator(_measures)] = (
         Field(None, validate_default=True, description="One published number per cell each, by name.")
     )
     suppress: SuppressSpec | None = None
+    round: QueryBases | None = Field(
+        None, description="Counts, or each measure named here, are rounded to multiples of a base after the noise."
+    )
     budget: PinSpec | None = Field(None, description="Instead of a share: what this query alone would cost.")
     target: dict[str, TargetSpec] = Field(
         {}, description="Measure to the accuracy of its worst cell; beside a share, the least that it gets."
@@ -263,72 +305,10 @@ class QuerySpec(SpecValue, GrownValue):
         """The columns whose keys make its cells: of a list of keys, the one column that is ranked."""
         return self.by if self.top_k is None else (self.top_k,)
 
-
-def levels_of(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
-    """The level columns of a query, top first; empty where it has none, or means a hierarchy that is not there."""
-    return hierarchies.get(query.levels, ()) if query.levels is not None else ()
-
-
-def all_key_columns(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
-    """Every column that is a key of some table of a query: levels first, then attributes; the `by` of another one."""
-    if query.marginals is None:
-        return query.cells_by
-    return (*levels_of(query, hierarchies), *query.marginals.attributes)
-
-
-def published_sets(name: str, query: QuerySpec, hierarchies: Hierarchies) -> tuple[PublishedSet, ...]:
-    """Every published table of a workload: level by level from the top, within it as ``MarginalsSpec.tables``.
-
-    A table is named by the query and its key columns; ``NAME__total`` has none.
-
-    Args:
-        name: The name of the query.
-        query: With marginals.
-        hierarchies: The hierarchies of the spec.
-
-    Raises:
-        ValueError: If the query has no marginals.
-    """
-    if query.marginals is None:
-        raise ValueError("only a query with marginals has sets")
-    return tuple(_published(name, levels_of(query, hierarchies) or (None,), query.marginals.tables))
-
-
-def _published(name: str, levels: tuple[str | None, ...], sets: tuple[tuple[str, ...], ...]) -> Iterator[PublishedSet]:
-    for level in levels:
-        for columns in sets:
-            found = PublishedSet(level, columns, "")
-            yield found._replace(name="__".join((name, *(found.keys or (TOTAL,)))))
-
-
-def workload_shares(query: QuerySpec, hierarchies: Hierarchies) -> WorkloadShares | None:
-    """The shares of a workload, spelled out; None where the plan is to find them.
-
-    Args:
-        query: The query of a spec that was loaded without a problem.
-        hierarchies: The hierarchies of the spec.
-    """
-    if query.shares is None or query.marginals is None:
-        return None
-    columns, sets = levels_of(query, hierarchies), query.marginals.tables
-    depth, given = max(1, len(columns)), query.shares
-    levels = tuple(given.levels[column] for column in columns) if given.levels else (Fraction(1, depth),) * depth
-    if not given.tables:
-        return WorkloadShares(levels, {each: (Fraction(1, len(sets)),) * depth for each in sets})
-    attributes = query.marginals.attributes
-    named = {_named(label, attributes): parts for label, parts in given.tables.items()}
-    found = {each: _spelled(named.get(each, (None,)), depth) for each in sets}
-    return WorkloadShares(levels, found)
-
-
-def _named(label: str, attributes: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of a table by its name under `shares`: `total`, or columns with `*` between them in any order."""
-    return () if label == TOTAL else set_of(tuple(part.strip() for part in label.split("*")), attributes)
-
-
-def _spelled(parts: tuple[Fraction | None, ...], depth: int) -> tuple[Fraction, ...]:
-    each_level = parts if len(parts) == depth else parts * depth
-    return tuple(part or Fraction(0) for part in each_level)
+    @property
+    def with_totals(self) -> MarginalsSpec:
+        """Its cells and its totals as the tables of one workload."""
+        return MarginalsSpec(sets=(self.by, *(self.totals or ())))
 
 
 Which = Literal["prefixes", "all"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -17,9 +18,9 @@ from dprelease.canonical import GrownValue
 from dprelease.spec.fields.columns import ColumnSpec
 from dprelease.spec.fields.sources import SourceSpec
 from dprelease.spec.fields.value import SpecValue
-from dprelease.spec.text.scalars import Bound, Filled, refuse
+from dprelease.spec.text.scalars import Bound, Exact, Filled, Flag, Positive, refuse
 
-__all__ = ["BoundsSpec", "JoinSpec", "TableSpec", "TimeSpec"]
+__all__ = ["BoundsSpec", "JoinSpec", "SamplingSpec", "TableSpec", "TimeSpec", "WeightSpec"]
 
 _WITH_ONE: JsonDict = {"oneOf": [{"required": ["reference"]}, {"required": ["table", "max_matches"]}]}
 
@@ -57,6 +58,26 @@ class BoundsSpec(SpecValue):
     order_by: tuple[Filled, ...] = Field((), description="For `first` and `last`: columns of the source.")
 
 
+class SamplingSpec(SpecValue):
+    """A public model of the sampling error of weighted totals and shares: the variance is deff w (1 - f) T."""
+
+    deff: Positive = Field(description="The design effect: times the variance of a simple random sample of that size.")
+    mean_weight: Positive = Field(description="The size of the population over that of the sample, which are public.")
+    fraction: Exact = Field(Fraction(0), description="The part of the population that is in the sample, below 1.")
+
+
+class WeightSpec(SpecValue):
+    """For how many people a record of a sample stands: rows then count as often as that."""
+
+    column: Filled = Field(description="An integer or decimal column of the table.")
+    clip: Positive = Field(description="The most that one record counts: a public limit, by which the noise grows.")
+    step: Positive | None = Field(None, description="To which weights are rounded; left out: the column's, or 1.")
+    calibrated: Flag = Field(
+        True, description="Whether weights may depend on other records; `false` only of weights by the design alone."
+    )
+    sampling: SamplingSpec | None = Field(None, description="The sampling error is told beside the noise, by a model.")
+
+
 class TimeSpec(SpecValue):
     """When each row was: only rows of the release's period are read."""
 
@@ -71,7 +92,7 @@ def _unit_id(value: Any) -> Any:
 class TableSpec(SpecValue, GrownValue):
     """One confidential table."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("time",)
+    LATER: ClassVar[tuple[str, ...]] = ("time", "weight")
     account: Filled = Field(description="The account of policy.yaml that pays.")
     source: SourceSpec
     unit_id: Annotated[
@@ -81,6 +102,7 @@ class TableSpec(SpecValue, GrownValue):
     ] = Field(None, description="The column that says whose row it is; `none`, or left out: every row is one unit.")
     null_id: Literal["drop", "unit"] = Field("drop", description="Rows without an id: left out, or a unit each.")
     time: TimeSpec | None = Field(None, description="What `release.period` filters on; left out: all rows are read.")
+    weight: WeightSpec | None = Field(None, description="Survey weights: counts, sums and means are then weighted.")
     bounds: BoundsSpec | None = None
     join: tuple[JoinSpec, ...] = Field((), description="Joins that add columns, one after the other.")
     columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # it reads this
 
 __all__ = [
     "TOTAL",
+    "TOTAL_KEY",
     "Hierarchies",
     "InvariantSpec",
     "Levels",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 TOTAL = "total"  # the name of the table without columns
+TOTAL_KEY = "_total"  # what stands for all keys of a column in the rows of totals
 Hierarchies = Mapping[str, tuple[str, ...]]
 PostProcess = Literal["consistent", "nonnegative", "integer"]
 Minimize = Literal["tables", "cells", "worst"]

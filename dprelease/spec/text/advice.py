@@ -10,9 +10,7 @@ from collections.abc import Mapping
 __all__ = ["EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "NOT_YET", "TYPES_ELSEWHERE"]
 
 # A path, or a path and a value, to what can be done today.
-NOT_YET: Mapping[str, str] = {
-    "queries.*.totals": "write one query for each table that is wanted, or `marginals` for tables of counts",
-}
+NOT_YET: Mapping[str, str] = {}
 
 # Fields that stand elsewhere, to what is meant there.
 MISPLACED: Mapping[str, str] = {
@@ -78,6 +76,7 @@ EXAMPLES: Mapping[str, str] = {
     "queries.*.ranges": "write `ranges: {of: age, which: prefixes}`",
     "queries.*.ranges.of": "write `ranges: {of: age, which: prefixes}`, a column of `by` in order",
     "queries.*.ranges.which": "write `which: prefixes`, up to each key; or `which: all`, from each to each later one",
+    "queries.*.totals": "write `totals: [[], [region]]`, lists of columns of `by`, or `totals: all`",
     "queries.*.shares": "write `shares: {levels: {region: 1/3, state: 2/3}, tables: {total: 1/2, sex: 1/2}}`",
     "queries.*.shares.levels": "write `levels: {region: 1/3, state: 2/3}`",
     "queries.*.shares.tables": "write `tables: {total: [1/2, 1/4], sex: [1/2, 3/4]}`, a number for each level",
@@ -88,6 +87,7 @@ EXAMPLES: Mapping[str, str] = {
     "derive.*": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "derive.*.sql": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "publish.unreliable.relative_error_above": "write `relative_error_above: 0.5`",
+    "publish.symbols": 'write `symbols: {unreliable: "[u]", no_estimate: "[x]"}`',
     "schedule": 'write `schedule: {cron: "0 6 5 * *", timezone: Europe/Paris, period: month, not_before: 4d}`',
     "schedule.cron": 'write `cron: "0 6 5 * *"`: 6:00 on every 5th',
     "schedule.timezone": "write `timezone: Europe/Paris`, or UTC",

@@ -41,6 +41,7 @@ __all__ = [
     "exact_number",
     "kind_of",
     "refuse",
+    "true_or_false",
 ]
 
 NUMBER: dict[str, Any] = {
@@ -59,13 +60,6 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def refuse(code: str, summary: str, hint: str = "") -> PydanticCustomError:
     """The error of a validator; ``summary`` completes "`field` ..."."""
     return PydanticCustomError(code, "{summary}", {"summary": summary, "hint": hint})
-
-
-def _truth(value: Any) -> bool:
-    written = value.value if isinstance(value, Constant) else value
-    if not isinstance(written, bool):
-        raise refuse("DPR-S203", f"is {kind_of(value)}, not true or false", "write `true`, or leave it out")
-    return written
 
 
 def kind_of(value: Any) -> str:
@@ -245,6 +239,14 @@ def _limit(value: Any) -> int | str:
     raise refuse("DPR-S212", f"is {kind_of(value)}, not a whole number or a day", "write 1 or 2024-03-07")
 
 
+def true_or_false(value: Any) -> bool:
+    """A plain ``true`` or ``false``; a word in quotes is none."""
+    written = value.value if isinstance(value, Constant) else value
+    if not isinstance(written, bool):
+        raise refuse("DPR-S203", f"is {kind_of(value)}, not true or false", "write `true` or `false`, or leave it out")
+    return written
+
+
 def _two(value: Any) -> Any:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise refuse("DPR-S210", f"is {kind_of(value)}, not two numbers", "write [low, high]")
@@ -264,7 +266,7 @@ Bound = Annotated[
 PositiveWhole = Annotated[int, BeforeValidator(_positive_whole), WithJsonSchema({"type": "integer", "minimum": 1})]
 Text = Annotated[str, BeforeValidator(_text)]
 Filled = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "string", "minLength": 1})]
-Flag = Annotated[bool, BeforeValidator(_truth)]
+Flag = Annotated[bool, BeforeValidator(true_or_false)]
 AsWritten = Annotated[str, BeforeValidator(_as_written), WithJsonSchema(_SCALAR)]
 ColumnKey = Annotated[Key, BeforeValidator(_column_key), WithJsonSchema(_SCALAR)]
 Limit = Annotated[int | str, BeforeValidator(_limit), WithJsonSchema({"type": ["integer", "string"]})]

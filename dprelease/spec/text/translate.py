@@ -25,6 +25,7 @@ _ALSO_NAMED = {
     "queries.*.expect",
     "queries.*.target",
     "queries.*.clipped",
+    "queries.*.round",
     "queries.*.shares.levels",
     "queries.*.shares.tables",
     "hierarchies",

@@ -15,21 +15,20 @@ from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import (
-    REHEARSAL_COLUMN,
-    UNADJUSTED,
-    column_names,
     key_as_text,
     keys_of_query,
     measure_names,
     public_rows,
-    table_header,
 )
 from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
 from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts
+from dprelease.publish.columns import REHEARSAL_COLUMN, column_names, table_header
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import made_again, outline
-from dprelease.publish.formats.cube import PARTS, bare_measure, parts_of
-from dprelease.publish.measured import filed, inputs_of, queries_as_tables
+from dprelease.publish.formats.cube import PARTS, UNROUNDED, bare_measure, parts_of
+from dprelease.publish.layouts import filed
+from dprelease.publish.measured import inputs_of, queries_as_tables
+from dprelease.publish.rounded import rounded_tables
 
 __all__ = ["ReadTable", "published_table", "tables_agree", "values_agree"]
 
@@ -163,8 +162,8 @@ def _not_made_again(bundle: OpenedBundle, plan: ReleasePlan) -> list[str]:
     if not plan.derive or ending is None:
         return []
     rehearsal = bundle.manifest.rehearsal
-    tables = []
-    for query in plan.queries:
+    tables = _before_rounding(bundle, plan)
+    for query in plan.queries if not tables else ():
         names = column_names(plan, query, rehearsal=rehearsal)
         kinds, numbers = keys_of_query(plan, query), measure_names(plan, query)
         tables.append(_read(plan, query, _cells(bundle, plan, f"tables/{query.name}.{ending}", names, kinds, numbers)))
@@ -182,6 +181,14 @@ def _not_made_again(bundle: OpenedBundle, plan: ReleasePlan) -> list[str]:
         if not same:
             wrong.append(f"tables/{derived.name}.{ending}")
     return wrong
+
+
+def _before_rounding(bundle: OpenedBundle, plan: ReleasePlan) -> list[PublishedTable]:
+    """The tables that SQL reads, from the measurements, where files hold rounded ones; nothing elsewhere."""
+    measured, _ = bundle.measured
+    if plan.publish.figures is None or not plan.publish.figures.bases or measured is None:
+        return []
+    return list(queries_as_tables(plan, inputs_of(plan, measured)))
 
 
 def _cells(
@@ -237,7 +244,7 @@ def published_table(bundle: OpenedBundle, plan: ReleasePlan, name: str) -> ReadT
         return None
     names, data = set(table.columns), bundle.sound[f"tables/{name}.{ending}"]
     words = {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
-    words |= {f"{each}_status" for each in names if f"{each}_se" in names}
+    words |= {f"{each}_status" for each in names if f"{each}_lower" in names}
     kinds: dict[str, Kind] = {each: "text" if each in words else "number" for each in table.columns}
     found = _read_keys(plan, ending, data, table.columns, table.kinds, kinds)
     if found is None:
@@ -309,7 +316,7 @@ def values_agree(bundle: OpenedBundle, same: Set[str]) -> str:
     endings = [ending for ending in READERS if ending in plan.publish.formats]
     names = [query.name for query in plan.queries]
     unlike = {name for name in names if any(f"tables/{name}.{ending}" not in same for ending in endings)}
-    for table in filed(plan, queries_as_tables(plan, inputs_of(plan, measured), unlike)):
+    for table in filed(plan, rounded_tables(plan, queries_as_tables(plan, inputs_of(plan, measured), unlike))):
         files = {f"tables/{table.name}.{ending}": ending for ending in endings}
         fields = table_header(table, rehearsal=bundle.manifest.rehearsal)
         kinds: dict[str, Kind] = {}
@@ -332,7 +339,7 @@ def _same_cells(measure: PublishedMeasure, found: FileColumns) -> bool:
         return False
     return all(
         _close(
-            written(getattr(measure, PARTS[ending]), None if ending in ("_se", UNADJUSTED) else places),
+            written(getattr(measure, PARTS[ending]), None if ending in UNROUNDED else places),
             found.values[measure.name + ending],
         )
         for ending in parts_of(measure)

@@ -1,0 +1,54 @@
+"""How a release is published: its formats, its margins, and the tables that are made of published ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from dprelease.canonical import GrownValue, Value
+from dprelease.estimate import FigureRules
+from dprelease.formats import USUAL, FormatName
+
+__all__ = ["Derived", "Publish"]
+
+
+class Publish(GrownValue):
+    """How the tables are shown.
+
+    Attributes:
+        formats: The files that are written.
+        confidence: The confidence of margins and intervals.
+        unreliable_above: A number is unreliable where its margin is more than this part of it; None: never.
+        unreliable_show: Whether it is then shown with a flag, or withheld.
+        intervals: ``nearest``: they are about the possible number that is nearest to the value
+            (``estimate.intervals``). None: about the value, as in plans from before there was another way.
+        quotients: ``tested``: of a mean and a ratio they are all that an exact test of the noise does not refuse
+            (``measures.quotients``). None: what the box of both margins allows, as in plans from before.
+        layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
+            2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
+            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds. With 3, which plans
+            of many queries have, small steps share files of ``measurements/`` as well, and small tables share pages.
+        csv_formulas: Whether keys that a spreadsheet would take for formulas are escaped in CSV; None: where noise
+            selected them, which are texts from the data, and not where they are declared.
+        figures: How numbers are judged, signed and rounded (``estimate.figures``); None: as in plans from before, by
+            ``unreliable_above`` and the margin alone.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas", "figures")
+    formats: tuple[FormatName, ...] = USUAL
+    confidence: Fraction = Fraction(95, 100)
+    unreliable_above: Fraction | None = None
+    unreliable_show: Literal["flag", "blank"] = "flag"
+    intervals: Literal["nearest"] | None = None
+    quotients: Literal["tested"] | None = None
+    layout: Literal[1, 2, 3] = 1
+    csv_formulas: Literal["escape", "keep"] | None = None
+    figures: FigureRules | None = None
+
+
+class Derived(Value):
+    """A further table, made from the published ones by SQL: it costs nothing."""
+
+    name: str
+    title: str
+    sql: str

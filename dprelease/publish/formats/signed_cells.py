@@ -1,0 +1,53 @@
+"""The signs of a release in the cells of a workbook: in the place of numbers that are not there, and in the status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dprelease.estimate import FigureRules, PublishedMeasure, PublishedTable
+from dprelease.publish.base import Content
+from dprelease.publish.figure_words import mostly_unreliable, signs_of
+
+__all__ = ["legend_lines", "missing_signs", "signed_statuses"]
+
+
+def legend_lines(content: Content, table: PublishedTable) -> list[str]:
+    """The signs that occur in a table, and whether most of it is unreliable; nothing in plans without signs."""
+    signs = signs_of(content.plan, table)
+    if signs is None:
+        return []
+    told = "; ".join(f"{sign} {words}" for sign, words in signs.legend(table, 0, table.cells))
+    warned = ["More than half of the numbers of this table are unreliable."] if mostly_unreliable(table) else []
+    return [*warned, f"Signs here: {told}." if told else "No sign occurs here."]
+
+
+def missing_signs(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules) -> list[str]:
+    """For each row what stands in the place of a number that is not there.
+
+    Args:
+        measure: The numbers.
+        gone: Which rows were suppressed.
+        figures: The rules of the release.
+    """
+    return [
+        figures.symbols["unreliable" if status == "unreliable" else "withheld" if hidden else "no_estimate"]
+        for status, hidden in zip(measure.status, gone, strict=True)
+    ]
+
+
+def signed_statuses(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules) -> list[str]:
+    """The status of every number in words, with its sign; arguments as of :func:`missing_signs`."""
+    signs, missing = figures.symbols, np.isnan(measure.value).tolist()
+    zero = [False] * len(missing) if measure.low is None else measure.low.tolist()
+    found = []
+    for status, none, row, low in zip(measure.status, missing, gone, zero, strict=True):
+        if status == "blank":
+            words = f"withheld {signs['withheld']}" if row else f"no estimate {signs['no_estimate']}"
+        elif status == "unreliable":
+            words = f"{'withheld as ' if none else ''}unreliable {signs['unreliable']}"
+        else:
+            words = status if status == "ok" else f"caution {signs['caution']}"
+        found.append(f"{words} {signs['low']}" if low else words)
+    return found
