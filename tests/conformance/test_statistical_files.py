@@ -41,8 +41,8 @@ def stored(kind: str, path: Path, columns: Mapping[str, Sequence[Any]], **more: 
 def read(kind: str, path: Path, **of_source: Any) -> dict[str, Any]:
     table = Table(name="t", account="a", source=Source(file=path.name, format=kind, **of_source), columns=())
     form = FILE_FORMATS[kind]
-    names = form.names(table.source, path)
-    assert names is not None, form.advice(table.source, path, ())
+    names = form.names(table.files, path)
+    assert names is not None, form.advice(table.files, path, ())
     blocks = list(form.blocks(table, path, names, names, ()))
     return {name: pa.concat_arrays([block[at] for block in blocks]) for at, name in enumerate(names)}
 

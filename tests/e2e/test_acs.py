@@ -50,7 +50,7 @@ def simultaneous(bundle: Path, query: str, measure: str, cells: int) -> int:
     """The margin that holds for all cells together with probability 1 - 1e-9 or more."""
     plan = ReleasePlan.from_canonical((bundle / "plan.json").read_bytes())
     fed: list[Step] = [s for s in plan.steps if any((a.query, a.measure) == (query, measure) for a in s.answers)]
-    return fed[0].law.margin(1 - Fraction(1, 10**9) / cells)
+    return int(fed[0].law.margin(1 - Fraction(1, 10**9) / cells))
 
 
 def test_codes_with_leading_zeros_survive_to_the_published_file(bundle: Path) -> None:

@@ -147,7 +147,7 @@ def test_tables_that_are_clamped_are_no_further_apart(relation: Neighboring, mos
 @pytest.mark.thin
 @every_case
 def test_the_verifier_finds_the_same(factor: Factor, rows: int, relation: Neighboring) -> None:
-    derived = _derived(factor.matrix.astype(np.int64), factor.slices, rows, relation)
+    derived = _derived(factor.matrix.astype(np.int64), factor.slices, rows, 1, relation)
     assert derived == factor_sensitivity(factor, rows, relation)
 
 
@@ -167,7 +167,7 @@ def test_many_keys_are_bounded_by_two_lines_which_reach_the_bound(kind: Any, key
     alone = norms(matrix.T)
     if lines == 2:
         assert (claim.l1, claim.l2_squared, claim.linf) == (2 * alone[1], 2 * alone[2], alone[3])
-    assert _derived(matrix, lines, 1, Neighboring.REPLACE_ONE) == claim
+    assert _derived(matrix, lines, 1, 1, Neighboring.REPLACE_ONE) == claim
 
 
 @settings(max_examples=few(40), deadline=None)

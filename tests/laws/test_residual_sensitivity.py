@@ -119,7 +119,7 @@ def test_tables_that_are_clamped_are_no_further_apart(relation: Neighboring, mos
 @pytest.mark.thin
 @every_case
 def test_the_verifier_finds_the_same(residual: Residual, rows: int, relation: Neighboring) -> None:
-    derived = _derived(residual.shape, residual.axes, residual.grain, rows, relation)
+    derived = _derived(residual.shape, residual.axes, residual.grain, rows, 1, relation)
     assert derived == residual_sensitivity(residual, rows, relation)
 
 
@@ -135,7 +135,7 @@ def test_the_verifier_finds_the_same_for_large_tables(
 ) -> None:
     axes = tuple(at for at, n in enumerate(sizes) if n > 1 and chosen >> at & 1)
     residual = Residual(shape=tuple(sizes), axes=axes, grain=7)
-    assert _derived(residual.shape, axes, 7, rows, relation) == residual_sensitivity(residual, rows, relation)
+    assert _derived(residual.shape, axes, 7, rows, 1, relation) == residual_sensitivity(residual, rows, relation)
 
 
 def planned(residual: Residual, rows: int, relation: Neighboring) -> tuple[Any, Step]:

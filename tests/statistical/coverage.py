@@ -139,7 +139,7 @@ def law_says(law: Law, confidence: Fraction) -> float:
     """P(|noise| <= margin), added up from the probabilities of the law."""
     margin = law.margin(confidence)
     if isinstance(law, KNormLaw):
-        return 1 - law.tail(margin)
+        return 1 - law.tail(int(margin))
     scale = float(law.scale)  # type: ignore[attr-defined] # discrete Laplace or Gaussian
     reach = int(60 * scale) + 40
     k = np.arange(-reach, reach + 1, dtype=np.float64)

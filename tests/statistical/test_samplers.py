@@ -77,7 +77,7 @@ def test_a_scale_wrong_by_three_percent_is_seen(name: str, scale: Fraction) -> N
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(40), Fraction(12345, 7)])
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_a_margin_is_the_smallest_that_holds(name: str, scale: Fraction, confidence: Fraction) -> None:
-    margin = MECHANISMS[name].law(scale).margin(confidence)
+    margin = int(MECHANISMS[name].law(scale).margin(confidence))
     beta = float(1 - confidence)
     far = np.arange(margin + 1, margin + int(60 * float(scale)) + 60)
     outside = 2 * mass(name, float(scale), far).sum()

@@ -78,7 +78,7 @@ def test_parts_of_a_whole_are_known_as_such() -> None:
 def test_the_margin_reaches_every_corner_of_the_box(name: str, tops: tuple[int, ...], bottoms: tuple[int, ...]) -> None:
     measure = ratio(name)
     half = 1 - (1 - LEVEL) / 2
-    reach = MECHANISMS["discrete_laplace"].law(Fraction(3)).margin(half)
+    reach = int(MECHANISMS["discrete_laplace"].law(Fraction(3)).margin(half))
     pairs = list(product(tops, bottoms))
     found = measure.estimate(noisy(measure, [[a for a, _ in pairs], [b for _, b in pairs]]), LEVEL)
     for at, (a, b) in enumerate(pairs):

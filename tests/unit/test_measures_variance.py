@@ -63,7 +63,7 @@ def test_the_interval_is_the_range_over_the_box(squares: int, sums: int, count: 
     noisy = inputs(table(low, "6"), (squares, sums, count), ("2", "1", "1"))
     quantity = noisy[0].quantity
     third = 1 - (1 - LEVEL) / 3
-    reach = [part.law.margin(third) for part in noisy]
+    reach = [int(part.law.margin(third)) for part in noisy]
     cap = ((quantity.high - quantity.low) / 2) ** 2
     counts = np.unique(np.concatenate([np.linspace(max(1, count - reach[2]), max(1, count + reach[2]), 400)]))
     bounds = []

@@ -19,7 +19,7 @@ import pytest
 from dprelease.catalog.table import Source
 from dprelease.cli import app
 from dprelease.cli.commands.schedule import _pages
-from dprelease.engines.files import source as sources
+from dprelease.engines.files.places import folders as sources
 from dprelease.errors import LedgerError, SpecError, Unavailable
 from dprelease.flows.deploy.deploy import hanging
 from dprelease.flows.server.child import claim

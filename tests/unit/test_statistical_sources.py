@@ -38,8 +38,8 @@ def table_of(path: Path, dialect: Dialect = STORED) -> Table:
 def column(path: Path, name: str, dialect: Dialect = STORED) -> Any:
     """One column, as an engine gets it."""
     table, form = table_of(path, dialect), FILE_FORMATS[path.suffix[1:]]
-    names = form.names(table.source, path)
-    assert names is not None, form.advice(table.source, path, ())
+    names = form.names(table.files, path)
+    assert names is not None, form.advice(table.files, path, ())
     blocks = form.blocks(table, path, names, [name], ())
     return pa.concat_arrays([block[0] for block in blocks])
 
@@ -47,8 +47,8 @@ def column(path: Path, name: str, dialect: Dialect = STORED) -> Any:
 def why_not(path: Path) -> str:
     """What is said of a file that is not read."""
     table, form = table_of(path), FILE_FORMATS[path.suffix[1:]]
-    assert form.names(table.source, path) is None
-    advice = form.advice(table.source, path, ["ID"])
+    assert form.names(table.files, path) is None
+    advice = form.advice(table.files, path, ["ID"])
     assert advice is not None
     return " -> ".join(advice)
 
@@ -318,7 +318,7 @@ def test_a_missing_package_is_told_with_what_to_type(tmp_path: Path, monkeypatch
     write_statistical(path, {"ID": ["a"]})
     monkeypatch.setattr(process, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as caught:
-        FILE_FORMATS["zsav"].names(table_of(path).source, path)
+        FILE_FORMATS["zsav"].names(table_of(path).files, path)
     assert (caught.value.code, caught.value.exit_code) == ("DPR-X106", 9)
     assert "dprelease[statfiles]" in caught.value.hint
 
@@ -328,8 +328,8 @@ def test_a_file_without_rows_is_known(kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"t.{kind}"
     for values, known in (([], True), ([1.0], False)):
         write_statistical(path, {"N": values})
-        assert no_rows(table_of(path).source, path.read_bytes()) is known
-    assert no_rows(table_of(path).source, b"CANARY") is False
+        assert no_rows(table_of(path).files, path.read_bytes()) is known
+    assert no_rows(table_of(path).files, b"CANARY") is False
 
 
 def test_declared_names_of_one_column_twice_are_told(tmp_path: Path) -> None:
