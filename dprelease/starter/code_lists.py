@@ -42,11 +42,12 @@ class CodeList:
 
 _FACTS = "codes and short names are facts and free to use"
 _ISO = "ISO 3166 Maintenance Agency, iso.org"
+_COUNTRIES = f"{_FACTS}; as in the package iso3166 3.0 (MIT), without XK, which ISO has not assigned"
 _CENSUS = "US Census Bureau, ANSI codes (formerly FIPS 5-2), census.gov"
 _TERRITORIES = "a work of the US government, public domain; 50 states, the District of Columbia and 5 territories"
 _LISTS = (
-    CodeList("iso-countries-alpha2", "ISO 3166-1 countries, two letters", _ISO, "2026-11-23", _FACTS),
-    CodeList("iso-countries-alpha3", "ISO 3166-1 countries, three letters", _ISO, "2026-11-23", _FACTS),
+    CodeList("iso-countries-alpha2", "ISO 3166-1 countries, two letters", _ISO, "2026-11-23", _COUNTRIES),
+    CodeList("iso-countries-alpha3", "ISO 3166-1 countries, three letters", _ISO, "2026-11-23", _COUNTRIES),
     CodeList("us-states", "US states, two digits", _CENSUS, "2026-11-23", _TERRITORIES),
     CodeList("us-states-postal", "US states, two letters", _CENSUS, "2026-11-23", _TERRITORIES),
     CodeList(

@@ -182,8 +182,9 @@ def _query(spec: FirstSpec) -> Iterable[str]:
     yield f"      number: {{count: {'units' if spec.unit_id else 'rows'}}}"
     for each in spec.numbers:
         low, high = each.clip or each.range or ("", "")
+        clip = f"clip: [{low}, {high}]" + (", clip_per: row" if spec.unit_id else "")
         for measure, name in (("sum", f"{each.name}_total"), ("mean", f"{each.name}_average")):
-            yield f"      {name}: {{{measure}: {_text(each.name)}, clip: [{low}, {high}]}}"
+            yield f"      {name}: {{{measure}: {_text(each.name)}, {clip}}}"
 
 
 def spec_yaml(spec: FirstSpec) -> str:

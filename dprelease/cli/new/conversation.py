@@ -9,18 +9,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
+from unicodedata import combining, normalize
 
 from dprelease.catalog.dialect import ENCODINGS
 from dprelease.catalog.table import ColumnType
 from dprelease.cli.new import reading
-from dprelease.cli.new.questions import Questions
+from dprelease.cli.new.questions import Interview
 from dprelease.cli.views import say
 from dprelease.errors import Problem, SpecError
-from dprelease.release.data.column_names import ColumnNames, column_names, first_line
+from dprelease.release.data.column_names import ColumnNames, first_line, names_in_dictionary
 from dprelease.spec.text.names import COLUMN_NAME
 from dprelease.starter.first_spec import FirstColumn, FirstSpec
 
-__all__ = ["Account", "Talk"]
+__all__ = ["NewAccount", "Talk"]
 
 _MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 _NAMES = {mark: name for name, mark in _MARKS.items()}
@@ -28,7 +29,7 @@ _RELEASE, _PERIOD = "[a-z0-9][a-z0-9-]{0,62}", "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 @dataclass(frozen=True)
-class Account:
+class NewAccount:
     """An account to open: its name, cap and the part of its delta for selected keys."""
 
     name: str
@@ -51,7 +52,7 @@ class Talk:
 
     def __init__(
         self,
-        questions: Questions,
+        questions: Interview,
         path: Path,
         kind: str,
         written: str,
@@ -65,7 +66,7 @@ class Talk:
         self._used: dict[str, ColumnType | None] = {}
         self._types: Mapping[str, ColumnType] = {}
 
-    def held(self) -> tuple[FirstSpec, Account | None]:
+    def held(self) -> tuple[FirstSpec, NewAccount | None]:
         """Ask everything.
 
         Returns:
@@ -108,20 +109,20 @@ class Talk:
 
     def _columns(self) -> ColumnNames:
         if not self._kind.startswith("csv"):
-            return column_names(self._path, self._kind)
+            return names_in_dictionary(self._path, self._kind)
         line = None if self._header else first_line(self._path)
         there = tuple(_MARKS.values()) if line is None else line.delimiters
         why = "A CSV has one sign between its fields; it is taken from the first line alone."
         if len(there) > 1 or self._questions.has("--delimiter"):
             proposal = None if line is None else _NAMES[there[0]]
-            name = self._ask("--delimiter", "comma, semicolon, tab or bar", why, reading.choice(_MARKS), proposal)
+            name = self._ask("--delimiter", "comma, semicolon, tab or bar", why, reading.among(_MARKS), proposal)
         else:
             name = _NAMES[there[0]] if there else "comma"
         sure = None if line is None else line.encoding
         encoding = sure
         if sure is None or self._questions.has("--encoding"):
             why = "The first line does not tell how letters beyond a-z are stored: utf-8, latin-1, windows-1252, ..."
-            encoding = self._ask("--encoding", "encoding", why, reading.choice(ENCODINGS), _usual(line))
+            encoding = self._ask("--encoding", "encoding", why, reading.among(ENCODINGS), _usual(line))
         mark = _MARKS[name or "comma"]
         if mark != ",":
             self._form["delimiter"] = "tab" if mark == "\t" else json.dumps(mark)
@@ -135,12 +136,14 @@ class Talk:
         why = "Who is protected: the tables look much the same with any one of them or without."
         entity = self._ask("--unit", "one row is about a person, a household, ...", why, reading.some, "person")
         why = "If one of them can have several rows, a column says whose a row is; `none`: every row is another one."
+        likely = _likely_id(names) if self._questions.on_terminal else None  # no pipe is told a name that nobody chose
         read = reading.column_of(names, none=True)
-        unit_id = self._ask("--id", "column of the id, or none", why, read, _likely_id(names)) or ""
+        unit_id = self._ask("--id", "column of the id, or none", why, read, likely) or ""
         rows = ""
         if unit_id:
             why = "More rows of one are left out; noise grows with this number. Take it from how the data are made."
-            rows = self._ask("--max-rows", f"rows of one {entity or 'unit'} that count", why, reading.whole) or ""
+            question = f"rows of one {entity or 'unit'} that count"
+            rows = self._ask("--max-rows", question, why, reading.counting_number) or ""
         return entity or "", unit_id, rows
 
     def _published(self, names: Sequence[str]) -> list[FirstColumn]:
@@ -204,7 +207,7 @@ class Talk:
         if "decimal" in kinds or self._questions.has("--decimal"):
             why = "The sign before decimal digits; a number that is written otherwise would count as missing."
             proposal = "comma" if "delimiter" in self._form else "point"
-            mark = self._ask("--decimal", "point or comma", why, reading.choice(("point", "comma")), proposal)
+            mark = self._ask("--decimal", "point or comma", why, reading.among(("point", "comma")), proposal)
             self._form |= {"decimal": '","'} if mark == "comma" else {}
         if kinds & {"date", "timestamp"} or self._questions.has("--date-format"):
             why = "How a day is written: %Y-%m-%d is 2024-03-07, %d.%m.%Y is 07.03.2024 or 7.3.2024."
@@ -232,17 +235,17 @@ class Talk:
         )
         return replace(head, epsilon=epsilon, delta=delta)
 
-    def _account(self, entity: str) -> tuple[str, Account | None]:
+    def _account(self, entity: str) -> tuple[str, NewAccount | None]:
         if self._accounts is not None:
             why = "The account that pays, of the data owner's policy; it is never changed from here."
             usual = next((name for name, unit in self._accounts.items() if unit == entity), None)
-            return self._ask("--account", "account", why, reading.choice(self._accounts), usual) or "", None
+            return self._ask("--account", "account", why, reading.among(self._accounts), usual) or "", None
         why = "The account that keeps what all releases about these people cost together."
         form = reading.matching(COLUMN_NAME.pattern, "letters, digits and _")
         account = self._ask("--account", "account", why, form, "people") or ""
         why = "The cap of the account, for all releases together; the data owner's choice, as 4,1e-8."
         epsilon, delta = self._ask("--cap", "epsilon,delta", why, reading.budget) or ("1", "1")
-        return account, Account(account, epsilon, delta, f"{float(Fraction(delta) / 2):g}".replace("e-0", "e-"))
+        return account, NewAccount(account, epsilon, delta, f"{float(Fraction(delta) / 2):g}".replace("e-0", "e-"))
 
     def _plain_names(self, names: Sequence[str], chosen: Sequence[str]) -> dict[str, str]:
         """The names in the spec; where the file's cannot stand in one, all columns get names of their own.
@@ -253,7 +256,7 @@ class Talk:
             return {name: name for name in chosen}
         plain: dict[str, str] = {}
         for name in names:
-            own = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "column"
+            own = re.sub(r"\W+", "_", _ascii(name), flags=re.ASCII).strip("_") or "column"
             own = own if COLUMN_NAME.fullmatch(own) else f"c_{own}"[:63]
             place = f"column_{len(plain) + 1}"
             plain[name] = own if name in chosen and own not in plain.values() else place
@@ -265,6 +268,15 @@ class Talk:
 
 def _numbered(names: Sequence[str]) -> list[str]:
     return [f"  {at:>3}  {name if name.isprintable() else ascii(name)}" for at, name in enumerate(names, start=1)]
+
+
+def _ascii(name: str) -> str:
+    """A name with its letters' marks left out.
+
+    >>> _ascii("Größe"), _ascii("Genève")
+    ('Grosse', 'Geneve')
+    """
+    return "".join(each for each in normalize("NFKD", name.replace("ß", "ss")) if not combining(each))
 
 
 def _likely_id(names: Sequence[str]) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from dprelease.cli.new.conversation import Talk
-from dprelease.cli.new.questions import Questions
+from dprelease.cli.new.questions import Interview
 from dprelease.cli.views import say
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.ledger import schemes
@@ -59,7 +59,7 @@ def begin(
     project = _project_of(folder or Path())
     at = (folder or Path()).resolve() if project is None else project.folder
     accounts = None if project is None else {each: of.unit for each, of in project.policy.accounts.items()}
-    questions = Questions(given, terminal=terminal, proposed=proposed)
+    questions = Interview(given, terminal=terminal, proposed=proposed)
     spec, account = Talk(questions, path, kind, _from(path, at), names, accounts).held()
     spec_file = at / f"{spec.name}.yaml" if out is None else out
     written = {spec_file: spec_yaml(spec).encode()}
@@ -113,7 +113,7 @@ def _show(
     spec_file: Path,
     folder: Path,
     data: str,
-    questions: Questions,
+    questions: Interview,
     other: tuple[Path | None, Path | None, tuple[str, ...]],
 ) -> None:
     from dprelease.cli.commands.validate import validate_command

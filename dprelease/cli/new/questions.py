@@ -1,4 +1,4 @@
-"""Questions that are options too: asked on a terminal, taken from the command line, or named where both are missing."""
+"""Interview that are options too: asked on a terminal, taken from the command line, or named where both are missing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import typer
 from dprelease.cli.views import say
 from dprelease.errors import Problem, SpecError
 
-__all__ = ["Questions"]
+__all__ = ["Interview"]
 
 Answer = TypeVar("Answer")
 
 
-class Questions:
+class Interview:
     """What was given, asked and left open.
 
     Args:

@@ -15,10 +15,11 @@ from dprelease.starter.code_lists import CODE_LISTS
 from dprelease.starter.first_spec import FirstColumn
 
 __all__ = [
+    "among",
     "budget",
-    "choice",
     "column_of",
     "columns_of",
+    "counting_number",
     "guessed_type",
     "keys_of",
     "kind_of_column",
@@ -27,7 +28,6 @@ __all__ = [
     "pair",
     "published",
     "some",
-    "whole",
 ]
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]{1,3})?")
@@ -55,14 +55,14 @@ def some(text: str) -> str:
     return text.strip()
 
 
-def number(text: str) -> str:
+def positive_number(text: str) -> str:
     """A number above zero, as it was typed."""
     if not _NUMBER.fullmatch(text) or Fraction(text) <= 0:
         raise ValueError("a number above 0 is wanted, such as 1, 0.5 or 1e-9")
     return text
 
 
-def whole(text: str) -> str:
+def counting_number(text: str) -> str:
     """A whole number from 1."""
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
         raise ValueError("a whole number from 1 is wanted")
@@ -72,9 +72,9 @@ def whole(text: str) -> str:
 def budget(text: str) -> tuple[str, str]:
     """An epsilon and a delta with a comma between them."""
     parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 2 or Fraction(number(parts[1])) >= 1:
+    if len(parts) != 2 or Fraction(positive_number(parts[1])) >= 1:
         raise ValueError("epsilon and delta are wanted, with a comma: 1,1e-9")
-    return number(parts[0]), parts[1]
+    return positive_number(parts[0]), parts[1]
 
 
 def matching(pattern: str, wanted: str) -> Callable[[str], str]:
@@ -101,7 +101,7 @@ def pair(text: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def choice(words: Iterable[str]) -> Callable[[str], str]:
+def among(words: Iterable[str]) -> Callable[[str], str]:
     """One of some words."""
     known = tuple(words)
 

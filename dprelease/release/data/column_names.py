@@ -18,7 +18,7 @@ from dprelease.engines.files.encodings import in_utf8
 from dprelease.engines.files.header_shape import looks_like
 from dprelease.errors import Problem, SpecError, Where
 
-__all__ = ["ColumnNames", "FirstLine", "column_names", "file_format", "first_line"]
+__all__ = ["ColumnNames", "FirstLine", "file_format", "first_line", "names_in_dictionary"]
 
 _LONGEST = 1 << 16
 _MARK = b"\xef\xbb\xbf"
@@ -151,7 +151,7 @@ def _delimiters(line: bytes) -> tuple[str, ...]:
     return (likely, *(each for each in there if each != likely))
 
 
-def column_names(path: Path, kind: str) -> ColumnNames:
+def names_in_dictionary(path: Path, kind: str) -> ColumnNames:
     """The columns of a file that says itself how they are called.
 
     Args:
