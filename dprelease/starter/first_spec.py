@@ -74,8 +74,8 @@ class FirstColumn:
         elif self.span:
             parts.append(f"keys: {{from: {self.span[0]}, to: {self.span[1]}}}")
         elif self.keys:
-            written = _text if self.type == "text" else _plain
-            parts.append(f"keys: [{', '.join(map(written, self.keys))}]")
+            keys = map(_text, self.keys) if self.type == "text" else self.keys
+            parts.append(f"keys: [{', '.join(keys)}]")
         parts += [f"range: [{', '.join(self.range)}]"] if self.range else []
         parts += [f"measured_in: {_text(self.measured_in)}"] if self.measured_in else []
         own = f"      {_text(self.name)}: {{{', '.join(parts)}}}"

@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dprelease.spec.load import load
@@ -151,6 +153,16 @@ def test_from_a_stata_file(tmp_path: Path) -> None:
     assert str(ROWS + 1) not in said  # the parser counts the rows, and nothing of that is told
 
 
+def test_from_a_parquet_file_whose_footer_declares_types(tmp_path: Path) -> None:
+    path = tmp_path / "people.parquet"
+    rows = {"state": ["CA", "TX"] * 200, "age": [k % 90 for k in range(ROWS)], "income": [float(CANARY)] * ROWS}
+    pq.write_table(pa.table(rows), path)
+    proposed = {name: said for name, said in STATA.items() if not name.startswith("--type")}
+    said = command(tmp_path, "new", "people.parquet", "--yes", *words(proposed))
+    assert "--type income=decimal" in said
+    assert CANARY not in said + written_text(tmp_path, without=path)
+
+
 def test_where_nobody_can_be_asked_every_missing_option_is_named(tmp_path: Path) -> None:
     plain_file(tmp_path)
     given = {name: said for name, said in PLAIN.items() if name not in ("--budget", "--keys state", "--cap")}
@@ -250,9 +262,11 @@ def test_no_name_that_nobody_chose_is_told_to_a_pipe(tmp_path: Path) -> None:
 
 
 def test_words_that_mean_something_in_yaml_stay_words(tmp_path: Path) -> None:
-    (tmp_path / "people.csv").write_text("no,y\nNO,1\n", encoding="utf-8")
-    said = {"--by": "no,y", "--type no": "text", "--keys no": "no,1e5,06, #x,true", "--type y": "boolean"}
+    (tmp_path / "people.csv").write_text("no,y,on,null\nNO,1,-1,x\n", encoding="utf-8")
+    said = {"--by": "no,y,on,null", "--type no": "text", "--keys no": "no,1e5,06, #x,true", "--type y": "boolean"}
     said |= {"--keys y": "true,false", "--numbers": "none", "--encoding": "utf-8", "--unit": "null", "--id": "none"}
+    said |= {"--type on": "integer", "--keys on": "-1,0,7", "--type null": "date", "--date-format": "%Y-%m-%d"}
+    said |= {"--keys null": "2024-03-07,2024-03-08", "--time": "none"}
     command(tmp_path, "new", "people.csv", *words(HEAD | said | {"--title": 'yes: {no} "so" # é'}))
     plan = json.loads(command(tmp_path, "plan", "first-hour.yaml", "--json"))
     assert plan["release"] == "first-hour"
@@ -260,6 +274,8 @@ def test_words_that_mean_something_in_yaml_stay_words(tmp_path: Path) -> None:
     assert read.release.title == 'yes: {no} "so" # é'
     assert read.tables["people"].columns["no"].keys == ("no", "1e5", "06", "#x", "true")
     assert read.tables["people"].columns["y"].keys == (True, False)
+    assert read.tables["people"].columns["on"].keys == (-1, 0, 7)
+    assert read.tables["people"].columns["null"].keys == ("2024-03-07", "2024-03-08")
 
 
 def test_the_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
