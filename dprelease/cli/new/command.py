@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from dprelease.cli.views import say
-
 __all__ = ["new_command"]
 
 Answer = str | None
@@ -54,7 +52,6 @@ def new_command(
     cap: Annotated[Answer, _answer("--cap", "EPSILON,DELTA", "Of a new account, for all its releases.")] = None,
     proposed: Annotated[bool, typer.Option("--yes", help="Take what is proposed, and ask nothing.")] = False,
     replaced: Annotated[bool, typer.Option("--replace", help="Write over a spec of that name.")] = False,
-    look: Annotated[bool, typer.Option("--look", help="Say how to look at the data, once there is a spec.")] = False,
 ) -> None:
     """Write a first spec: reads the names of the columns, no value, and asks for the rest or takes it as options."""
     from dprelease.cli.new.project import begin
@@ -78,8 +75,6 @@ def new_command(
         proposed=proposed,
         replaced=replaced,
     )
-    if look:
-        say("to see what the release would leave out: `dprelease look SPEC --i-can-see-the-data`, on a terminal")
 
 
-_OTHER = {"data", "--out", "--project", "--header", "--yes", "--replace", "--look", "--help"}
+_OTHER = {"data", "--out", "--project", "--header", "--yes", "--replace", "--help"}
