@@ -19,7 +19,7 @@ class CodeList:
         name: How it is called: ``us-states`` in ``--keys state=@us-states``.
         title: What it lists, by which edition.
         source: Who keeps it.
-        as_of: The day on which it was compared with its source's edition.
+        as_of: The day on which it was written down; its user compares it with the edition that the data have.
         note: What is free to use of it, and what is not in it.
     """
 
@@ -37,7 +37,7 @@ class CodeList:
     @property
     def comment(self) -> str:
         """Title, source and date in one line."""
-        return f"{self.title}; {self.source}; as of {self.as_of}"
+        return f"{self.title}; {self.source}; written down {self.as_of}"
 
 
 _FACTS = "codes and short names are facts and free to use"
