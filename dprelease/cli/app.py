@@ -27,6 +27,7 @@ from dprelease.cli.commands.utility import utility_command
 from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
 from dprelease.cli.ledger.show import ledger_app
+from dprelease.cli.new.command import new_command
 from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.explain import explain_command
 from dprelease.cli.operate.metrics import metrics_command
@@ -53,6 +54,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "schedule": schedule_command,
     "serve": serve_command,
     "init": init_command,
+    "new": new_command,
     "validate": validate_command,
     "look": look_command,
     "plan": plan_command,
