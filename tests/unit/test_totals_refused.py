@@ -13,13 +13,13 @@ from tests.unit.test_totals import MONEY
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ("measures: {n: {quantiles: pay, at: [0.5]}}", "DPR-S694"),
-        ("measures: {n: {stddev: pay}}", "DPR-S694"),
-        ("measures: {n: {count_distinct: pay}}", "DPR-S694"),
-        ("measures: {n: {count: rows}}\n    bounds: {max_groups: 1}", "DPR-S692"),
+        ("measures: {n: {quantiles: pay, at: [0.5]}}", "DPR-S714"),
+        ("measures: {n: {stddev: pay}}", "DPR-S714"),
+        ("measures: {n: {count_distinct: pay}}", "DPR-S714"),
+        ("measures: {n: {count: rows}}\n    bounds: {max_groups: 1}", "DPR-S712"),
         ("measures: {n: {count: rows}}\n    shares: {tables: {total: 1}}", "DPR-S666"),
         ("measures: {n: {count: rows}}\n    shares: {tables: {total: 1/2, a: 1/4}}", "DPR-S666"),
-        ("measures: {n: {count: rows}}\n  more: {table: people, by: [b, a], totals: [[]], measures: {n: {count: rows}}}", "DPR-S695"),
+        ("measures: {n: {count: rows}}\n  more: {table: people, by: [b, a], totals: [[]], measures: {n: {count: rows}}}", "DPR-S715"),
     ],
 )  # fmt: skip
 def test_what_has_no_totals_is_refused_before_anything_is_charged(said: str, code: str) -> None:
@@ -39,7 +39,7 @@ def test_units_have_no_totals_where_one_may_be_in_several_cells() -> None:
     for measure in ("{count: units}", "{sum: pay, clip_per: unit_cell}"):
         with pytest.raises(SpecError) as caught:
             plan_of(text[: text.index("    expect:")] + f"    measures: {{n: {measure}}}\n")
-        assert [problem.code for problem in caught.value.problems] == ["DPR-S694"]
+        assert [problem.code for problem in caught.value.problems] == ["DPR-S714"]
 
 
 def test_a_key_of_a_reference_may_not_be_that_of_totals() -> None:

@@ -42,7 +42,7 @@ def check_totals(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     at: Path = ("queries", name)
     for field, hint in _BESIDE.items():
         if getattr(query, field):
-            findings.add("DPR-S692", (*at, field.rstrip("_")), "stands beside `totals`", hint, (*at, "totals"))
+            findings.add("DPR-S712", (*at, field.rstrip("_")), "stands beside `totals`", hint, (*at, "totals"))
     if query.marginals is not None or query.top_k is not None:
         return  # the rest is meant for one of the two
     _check_measures(query, table, at, findings)
@@ -54,7 +54,7 @@ def check_totals(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
         keys = spelled_out(table.columns[column]) if table is not None and column in table.columns else None
         if TOTAL_KEY in (keys or ()):
             says = f"has a key `{TOTAL_KEY}`, which is that of totals: {shown(column)!r}"
-            findings.add("DPR-S693", (*at, "by"), says, "rename the key", ("tables", query.table, "columns", column))
+            findings.add("DPR-S713", (*at, "by"), says, "rename the key", ("tables", query.table, "columns", column))
     for other, second in spec.queries.items():
         if other == name:
             return
@@ -62,7 +62,7 @@ def check_totals(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
         if second.totals is not None and same:
             says = f"has totals of the same rows as query {shown(other)!r}: two totals that differ, and both are paid"
             hint = "write the measures and the totals of both in one query"
-            findings.add("DPR-S695", (*at, "totals"), says, hint, ("queries", other, "totals"))
+            findings.add("DPR-S715", (*at, "totals"), says, hint, ("queries", other, "totals"))
             return
 
 
@@ -72,23 +72,23 @@ def _check_lists(query: QuerySpec, at: Path, findings: Findings) -> bool:
     lists = query.totals or ()
     if not lists:
         hint = "write `totals: [[]]` for one total of all, or `totals: all`; or leave it out"
-        findings.add("DPR-S691", here, "lists no totals", hint, (*at, "by"))
+        findings.add("DPR-S711", here, "lists no totals", hint, (*at, "by"))
     if len(lists) > MOST_TOTALS:
-        findings.add("DPR-S691", here, f"lists {len(lists)} tables of totals, more than {MOST_TOTALS}", "write fewer")
+        findings.add("DPR-S711", here, f"lists {len(lists)} tables of totals, more than {MOST_TOTALS}", "write fewer")
     seen: set[frozenset[str]] = set()
     for number, columns in enumerate(lists):
         place = (*here, number)
         wrong = next((each for each in columns if each not in query.by), None)
         if wrong is not None:
             says, hint = f"names no column of `by`: {shown(wrong)!r}", did_you_mean(wrong, query.by)
-            findings.add("DPR-S691", place, says, hint or "name columns of `by`", (*at, "by"))
+            findings.add("DPR-S711", place, says, hint or "name columns of `by`", (*at, "by"))
         elif len(set(columns)) < len(columns):
-            findings.add("DPR-S691", place, "names a column twice", "name every column once", (*at, "by"))
+            findings.add("DPR-S711", place, "names a column twice", "name every column once", (*at, "by"))
         elif set(columns) == set(query.by):
             says = "names every column of `by`, whose cells are published anyway"
-            findings.add("DPR-S691", place, says, "leave one of its columns out, or the list", (*at, "by"))
+            findings.add("DPR-S711", place, says, "leave one of its columns out, or the list", (*at, "by"))
         elif frozenset(columns) in seen:
-            findings.add("DPR-S691", place, "is there twice", "write every list once", (*at, "by"))
+            findings.add("DPR-S711", place, "is there twice", "write every list once", (*at, "by"))
         seen.add(frozenset(columns))
     return len(findings.problems) == before and len(set(query.by)) == len(query.by)
 
@@ -100,11 +100,11 @@ def _check_measures(query: QuerySpec, table: TableSpec | None, at: Path, finding
         if not measure.has_totals:
             says = "has no total that its cells add up to"
             hint = "write it in a query of its own; totals are of counts, sums, means and ratios"
-            findings.add("DPR-S694", here, says, hint, (*at, "totals"), key=True)
+            findings.add("DPR-S714", here, says, hint, (*at, "totals"), key=True)
         elif table is not None and table.unit_id is not None and (wrong := _of_units(measure)):
             says = f"{wrong}, and one unit may be in several cells of a total"
             hint = "count rows, or clip each row; or write it in a query of its own for each table"
-            findings.add("DPR-S694", here, says, hint, (*at, "totals"), ("tables", query.table, "unit_id"), key=True)
+            findings.add("DPR-S714", here, says, hint, (*at, "totals"), ("tables", query.table, "unit_id"), key=True)
 
 
 def _of_units(measure: Measure) -> str:

@@ -204,13 +204,13 @@ def _totals(value: Any, info: ValidationInfo) -> Any:
     """``all`` written out: every list of some of the columns of `by`, the longest first."""
     if isinstance(value, str) and value != "all":
         hint = "write `totals: [[], [region]]`, lists of columns of `by`, or `totals: all`"
-        raise refuse("DPR-S691", f"is {kind_of(value)}, neither lists nor `all`", hint)
+        raise refuse("DPR-S711", f"is {kind_of(value)}, neither lists nor `all`", hint)
     if value != "all":
         return value
     by = tuple(info.data.get("by") or ())
     if 2 ** len(by) - 1 > MOST_TOTALS:
         hint = "write the lists that are wanted, such as `totals: [[], [region], [region, sex]]`"
-        raise refuse("DPR-S691", f"is `all` of {len(by)} columns, more than {MOST_TOTALS} tables of totals", hint)
+        raise refuse("DPR-S711", f"is `all` of {len(by)} columns, more than {MOST_TOTALS} tables of totals", hint)
     return tuple(each for size in reversed(range(len(by))) for each in combinations(by, size))
 
 
