@@ -194,10 +194,11 @@ HARMLESS: tuple[tuple[str, str, str], ...] = (
     ),
     (r"accounts\.#\.(lifetime.*|selecting)|accounts\.#", WORDS, "the ledger keeps the account as it was opened"),
     (r"publish(\.formats|\.layout)?", WORDS, "how the same numbers are shown"),
+    (r"publish\.(unreliable_above|intervals|quotients)", WORDS, "flags, and which of two intervals that cover is shown"),
     (
-        r"publish\.(unreliable_above|intervals|quotients)",
+        r"publish\.figures(\.(caution_above|shares|shares\.(narrow|wide|relative)|symbols\.\w+))?",
         WORDS,
-        "flags, and which of two intervals that cover is shown",
+        "limits of flags and their signs; without the rules the intervals are those of plans from before, which cover",
     ),
     (r"publish\.confidence", "less|a little less", "narrower intervals are asked for than are told"),
     (r"budget\.(delta|epsilon)", "more|more by one|far out|a little less", "a limit, and the loss is still within it"),
