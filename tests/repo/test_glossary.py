@@ -14,12 +14,66 @@ PAGE = ROOT / "docs" / "glossary.md"
 ENTRIES = re.findall(r"^- \*\*(?:\[(.+?)\]\(.+?\)|(.+?))\*\*: (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 SENTENCES = {linked or plain: sentence for linked, plain, sentence in ENTRIES}
 
-TERMS = (
-    "account accountant anchor approval budget bundle cap ceiling cell clip composition confidence curator delta derive "
-    "draw entity entry epsilon expect fingerprint grid invariant keys ledger lifetime manifest margin marginal measure "
-    "measurement mechanism neighbors noise period pin plan policy query reference rehearsal release restatement revision "
-    "rho scale sensitivity share source spec stale step suppress target unit unreliable window workload"
-).split()
+TERMS = [
+    "account",
+    "accountant",
+    "anchor",
+    "approval",
+    "budget",
+    "bundle",
+    "cap",
+    "ceiling",
+    "cell",
+    "clip",
+    "composition",
+    "confidence",
+    "curator",
+    "delta",
+    "derive",
+    "draw",
+    "entity",
+    "entry",
+    "epsilon",
+    "expect",
+    "fingerprint",
+    "grid",
+    "invariant",
+    "keys",
+    "ledger",
+    "lifetime",
+    "manifest",
+    "margin",
+    "marginal",
+    "measure",
+    "measurement",
+    "mechanism",
+    "neighboring",
+    "noise",
+    "period",
+    "pin",
+    "plan",
+    "policy",
+    "query",
+    "reference",
+    "rehearsal",
+    "release",
+    "restatement",
+    "revision",
+    "rho",
+    "scale",
+    "sensitivity",
+    "share",
+    "source",
+    "spec",
+    "stale",
+    "step",
+    "suppress",
+    "target",
+    "unit",
+    "unreliable",
+    "window",
+    "workload",
+]
 PAIRS = ("differential privacy", "exponential mechanism", "frozen plan", "private keys", "standard error")
 
 

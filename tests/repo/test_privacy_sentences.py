@@ -154,6 +154,8 @@ DOCUMENTS = {
     r"\| `budget: \{epsilon: 0\.2\}` \| a pin: .*": "a spec, by test_documents",
     r"`rho` needs a delta greater than 0\.": "test_spec_budget",
     r"`plan` reads no data; with `--what-if epsilon=0\.5,1,2` it shows .*": "a command, by test_documents",
+    r"It allows epsilon 4 in all for these people, .*": "shown by a command, by test_tutorial",
+    r"Two releases of epsilon 1 cost the people in the data less than 2 together, .*": "shown by a command, by test_tutorial",
     r"A program that guesses types reads .*|pysdmx guesses types: .*": "about guesses of programs",
 }
 _SAID = re.compile(
