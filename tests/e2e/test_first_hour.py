@@ -204,7 +204,7 @@ def test_names_of_ones_own_where_no_line_has_them(tmp_path: Path) -> None:
     ("name", "says"),
     [
         ("people.xlsx", "save the sheet as CSV in UTF-8"),
-        ("postgresql://host/people", "export the table as Parquet"),
+        ("postgresql://host/people", "read-a-database"),
         ("people.txt", "export it as one of these"),
         ("gone.csv", "there is no such file"),
     ],

@@ -18,6 +18,7 @@ from dprelease.cli.app import app
 from .documents import ROOT, STARTER, Block, blocks, documents
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 WITH_EXAMPLES = [path for path in documents() if ">>> " in path.read_text(encoding="utf-8")]
 
 
@@ -65,10 +66,11 @@ def test_an_unknown_command_or_option_would_be_found() -> None:
     assert problem_of("dprelease run spec.yaml --quick") == "no option '--quick'"
 
 
-def test_every_command_is_in_the_readme() -> None:
+def test_every_command_is_in_the_table_of_commands() -> None:
     command: Any = typer.main.get_command(app)
+    named = "".join(re.findall(r"^\| (`dprelease .+?) \| ", COMMANDS, re.MULTILINE))
 
-    missing = [name for name in command.commands if f"`dprelease {name}" not in README]
+    missing = [name for name in command.commands if f"`dprelease {name}" not in named]
 
     assert missing == []
 
@@ -94,8 +96,8 @@ def test_every_make_target_says_what_it_does() -> None:
     assert set(phony[1].split()) == set(re.findall(r"^([a-z0-9-]+):.*## ", text, re.MULTILINE))
 
 
-def test_the_exit_codes_of_the_readme_are_those_of_the_errors() -> None:
-    described = re.search(r"^Exit codes: (.+?)\n\n", README, re.MULTILINE | re.DOTALL)
+def test_the_exit_codes_that_are_listed_are_those_of_the_errors() -> None:
+    described = re.search(r"^Exit codes: (.+?)\n\Z", COMMANDS, re.MULTILINE | re.DOTALL)
     raised = {
         kind.exit_code
         for kind in vars(errors).values()
@@ -144,3 +146,26 @@ def test_the_pipeline_of_a_new_project_names_what_exists() -> None:
 
 def test_no_figure_of_the_readme_is_left_open() -> None:
     assert "{{" not in README
+
+
+def test_the_readme_is_short_and_shows_one_small_picture() -> None:
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
+
+    assert len(README.splitlines()) < 120
+    assert len(pictures) == 1
+    assert (ROOT / pictures[0]).read_bytes().startswith(b"\x89PNG")
+    assert (ROOT / pictures[0]).stat().st_size < 150_000
+
+
+def test_every_page_that_the_readme_held_before_is_one_link_away() -> None:
+    linked = set(re.findall(r"\]\(docs/([^)#]+)", README))
+
+    assert {
+        "commands.md",
+        "files-of-a-project.md",
+        "glossary.md",
+        "tutorial/first-release.md",
+        "how-to/choose-epsilon.md",
+        "how-to/start-from-your-own-csv.md",
+        "how-to/when-something-goes-wrong.md",
+    } <= linked

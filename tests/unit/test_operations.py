@@ -230,7 +230,7 @@ def test_a_process_without_memory_says_so_and_has_an_exit_code_of_the_list(
 
 
 def test_a_pattern_that_leads_through_a_whole_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_MOST", 20)
+    monkeypatch.setattr(sources, "MOST", 20)
     for at in range(30):
         (tmp_path / "disk" / f"d{at}").mkdir(parents=True)
     (tmp_path / "data" / "deep").mkdir(parents=True)

@@ -194,7 +194,11 @@ HARMLESS: tuple[tuple[str, str, str], ...] = (
     ),
     (r"accounts\.#\.(lifetime.*|selecting)|accounts\.#", WORDS, "the ledger keeps the account as it was opened"),
     (r"publish(\.formats|\.layout)?", WORDS, "how the same numbers are shown"),
-    (r"publish\.(unreliable_above|intervals|quotients)", WORDS, "flags, and which of two intervals that cover is shown"),
+    (
+        r"publish\.(unreliable_above|intervals|quotients)",
+        WORDS,
+        "flags, and which of two intervals that cover is shown",
+    ),
     (
         r"publish\.figures(\.(caution_above|shares|shares\.(narrow|wide|relative)|symbols\.\w+))?",
         WORDS,

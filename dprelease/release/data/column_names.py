@@ -88,8 +88,8 @@ def file_format(path: Path) -> str:
     """
     shown = str(path)
     if "://" in shown or ":/" in shown:
-        says = "a database is no source that a release can read yet"
-        raise _refused(says, "export the table as Parquet, and name that file", "", "DPR-S907")
+        says = "the columns of a database are not asked for here"
+        raise _refused(says, "write its spec by hand: docs/how-to/read-a-database.md", "", "DPR-S907")
     name = path.name.lower()
     if name.endswith(_WORKBOOKS):
         hint = "save the sheet as CSV in UTF-8, and name that file: `dprelease new DATA.csv`"
