@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dprelease.catalog.dialect import ENCODINGS, STATISTICAL, Dialect
-from dprelease.catalog.table import SOURCE_FORMATS, ColumnType, Source
+from dprelease.catalog.source import SOURCE_FORMATS, Source
+from dprelease.catalog.table import ColumnType
 from dprelease.engines.files.csv_lines import line_fields, opened
 from dprelease.engines.files.encodings import in_utf8
 from dprelease.engines.files.header_shape import looks_like
