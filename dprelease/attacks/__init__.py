@@ -5,14 +5,16 @@ careless publishers that it attacks, come from seeded generators; nothing below 
 ever taken for noise (docs/decisions/0082-demonstrations.md).
 
 >>> sorted(ATTACKS)
-['reconstruction']
+['averaging', 'differencing', 'reconstruction']
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from dprelease.attacks.averaging import demonstrate_averaging
 from dprelease.attacks.base import Demonstration
+from dprelease.attacks.differencing import demonstrate_differencing
 from dprelease.attacks.reconstruction import demonstrate_reconstruction
 
 __all__ = ["ATTACKS"]
@@ -20,4 +22,6 @@ __all__ = ["ATTACKS"]
 # Seed of the made-up people to what came out. Noise of a release has no seed, so its numbers differ each time.
 ATTACKS: dict[str, Callable[[int], Demonstration]] = {
     "reconstruction": demonstrate_reconstruction,
+    "averaging": demonstrate_averaging,
+    "differencing": demonstrate_differencing,
 }
