@@ -78,7 +78,8 @@ def released_differences(source: np.random.Generator, epsilon: str) -> float:
 def demonstrate_differencing(seed: int) -> Demonstration:
     """Exact and rounded totals, and a release of each epsilon, beside what its epsilon allows."""
     source = np.random.default_rng(seed)
-    exact = ("exact totals", "1.000")
+    ill = _town(source)
+    exact = ("exact totals", share(float(np.mean(ill.sum(axis=1) - ill[:, 1:].sum(axis=1) == ill[:, 0]))))
     rounded = [(f"rounded to 5, {n} pair(s)", share(share_from_rounded(source, n))) for n in (1, 5)]
     rows, dots, most = [], [], []
     for epsilon in _EPSILONS:
