@@ -20,15 +20,18 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_prints_its_tables_draws_its_picture_and_has_a_page(
-    attack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    attack: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    carried_out = ATTACKS[attack](1)
+    monkeypatch.setitem(ATTACKS, attack, lambda seed: carried_out)
     demo_command(attack, svg=tmp_path / "picture.svg", as_json=True)
     shown = json.loads(capsys.readouterr().out)
     drawn = ElementTree.fromstring((tmp_path / "picture.svg").read_text("utf-8"))
 
     assert shown["attack"] == attack
     assert all(len(row) == len(table["head"]) for table in shown["tables"] for row in table["rows"])
-    assert len(drawn.findall(f"{SVG}circle")) > 5
+    dots = [each for series in carried_out.drawing.series if series.kind == "dots" for each in series.points]
+    assert len(drawn.findall(f"{SVG}circle")) == len(dots) > 3
     assert drawn.findtext(f"{SVG}desc")
     page = (ROOT / "docs" / "why" / f"{attack}.md").read_text("utf-8")
     assert f"dprelease demo {attack}\n" in page
