@@ -28,10 +28,10 @@ def demo_command(
 
     if attack not in ATTACKS:
         known = ", ".join(ATTACKS)
-        raise SpecError([Problem("DPR-S905", f"there is no attack {attack!r}", f"write one of {known}")])
+        raise SpecError([Problem("DPR-S915", f"there is no attack {attack!r}", f"write one of {known}")])
     if svg is not None and not svg.parent.is_dir():
         hint = "make the folder first, or name a file in another one"
-        raise SpecError([Problem("DPR-S906", f"{svg.parent} is no folder, so nothing can be drawn there", hint)])
+        raise SpecError([Problem("DPR-S916", f"{svg.parent} is no folder, so nothing can be drawn there", hint)])
     shown = ATTACKS[attack](seed)
     if svg is not None:
         replace_file(svg, svg_of(shown.drawing).encode(), 0o644)
