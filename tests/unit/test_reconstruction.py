@@ -51,7 +51,7 @@ def test_no_candidate_is_wrong_in_more_than_four_times_the_error(error: int, see
     source, subsets = np.random.default_rng(seed), every_subset(9)
     bits = source.integers(0, 2, 9)
     answers = subsets @ bits + source.integers(-error, error + 1, len(subsets))
-    found = consistent_candidates(subsets, answers, error)
+    found = consistent_candidates(subsets, answers.astype(np.float64), error)
 
     brute = [
         each

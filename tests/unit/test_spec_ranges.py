@@ -116,7 +116,7 @@ WRONG: list[tuple[str, str, str, str]] = [
     (swapped((RANGES, f"{RANGES}\n    marginals: {{of: [sex], ways: [1]}}")), "DPR-S671", "beside", "for the tables"),
     (swapped((RANGES, f"{RANGES}\n    levels: geography")), "DPR-S671", "stands beside", "one of `by`"),
     (swapped((RANGES, f"{RANGES}\n    shares: {{tables: {{total: 1}}}}")), "DPR-S671", "stands beside", "`share`"),
-    (swapped((RANGES, f"{RANGES}\n    totals: [[sex]]")), "DPR-S300", "", ""),
+    (swapped((RANGES, f"{RANGES}\n    totals: [[sex]]")), "DPR-S712", "stands beside", "last prefix is the total"),
     # the measure
     (swapped((MEASURES, "measures: {a: {count: rows}, b: {count: rows}}")), "DPR-S672", "2 measures", "count: rows"),
     (swapped((MEASURES, "measures: {a: {mean: pay}}")), "DPR-S672", "no count of rows", "another query"),

@@ -59,7 +59,7 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     (CROSSTABS, f"{CROSSTABS}\n    of: rows", "DPR-S653", 46, "marginals: {of"),
     (CROSSTABS, f"{CROSSTABS}\n    suppress: {{measure: count, below: 3}}", "DPR-S653", 46, "add up"),
     (CROSSTABS, f"{CROSSTABS}\n    expect: {{count: 3}}", "DPR-S653", 46, "no one size"),
-    (CROSSTABS, f"{CROSSTABS}\n    totals: [[sex]]", "DPR-S300", 46, "marginals"),
+    (CROSSTABS, f"{CROSSTABS}\n    totals: [[sex]]", "DPR-S653", 46, "under `marginals`"),
     (CROSSTABS, "by: [sex]\n    measures: {n: {count: rows}}\n    levels: geography", "DPR-S653", 47, "belongs"),
     (CROSSTABS, "by: [sex]\n    measures: {n: {count: rows}}\n    shares: {tables: {total: 1}}", "DPR-S653", 47, "no"),
     # the measure and its accuracy
