@@ -132,7 +132,9 @@ def read_statistical(path: Path) -> Iterator[dict[str, Any]]:
     else:
         frame = (pyreadstat.read_por if kind == "por" else pyreadstat.read_sav)(path)[0]
     for row in frame.to_dict("records"):
-        yield {str(name): _read(value, kind, shapes[str(name)]) for name, value in row.items()}
+        read = {str(name): _read(value, kind, shapes[str(name)]) for name, value in row.items()}
+        if kind != "xpt" or any(value != b"" for value in read.values()):  # blanks alone are no row (decision 71)
+            yield read
 
 
 def _shapes(path: Path) -> dict[str, str]:

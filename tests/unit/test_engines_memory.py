@@ -66,8 +66,8 @@ def small(monkeypatch: pytest.MonkeyPatch, memory: str = "40MB") -> None:
     """Engines that are opened now have so much memory, and one thread."""
     connect = duckdb.connect
 
-    def made(name: str, config: dict[str, Any]) -> Any:
-        return connect(name, config={**config, "memory_limit": memory, "threads": 1})
+    def made(name: str, config: dict[str, Any], **more: Any) -> Any:
+        return connect(name, config={**config, "memory_limit": memory, "threads": 1}, **more)
 
     monkeypatch.setattr(duckdb, "connect", made)
 
@@ -136,7 +136,7 @@ from dprelease.engines.duck import engine
 folder, mode = Path(sys.argv[1]), sys.argv[2]
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # not one byte may be written to any file
 connect = duckdb.connect
-duckdb.connect = lambda name, config: connect(name, config={**config, "memory_limit": "40MB", "threads": 1})
+duckdb.connect = lambda name, config, **more: connect(name, config={**config, "memory_limit": "40MB", "threads": 1}, **more)
 taken = engine.AddedUp.take
 def take(*given):
     taken(*given)
