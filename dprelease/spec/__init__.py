@@ -1,7 +1,7 @@
 r"""What did the author write? Strict YAML in, a frozen spec out, and every problem at once with its place.
 
-Floor 4: pure. ``load.load`` reads a spec, ``project`` the two files beside it; ``advice.NOT_YET`` lists what the
-language knows and this version refuses.
+Floor 4: pure. ``load.load`` reads a spec, ``project`` the two files beside it; ``text.advice`` has what
+newcomers are told.
 
 >>> from dprelease.errors import SpecError
 >>> from dprelease.spec.load import load

@@ -14,13 +14,12 @@ from dprelease.canonical import fingerprint
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.spec.checks.whole_spec import check_spec, warnings_of
 from dprelease.spec.fields.document import MODELS, ReleaseSpec
-from dprelease.spec.text.advice import NOT_YET
 from dprelease.spec.text.findings import Hidden, remainder
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Places, YamlNode, plain, scalars
 from dprelease.spec.text.numbers import Numeral
 from dprelease.spec.text.template import filled, refused_templates, require_period, written_period
-from dprelease.spec.text.translate import dotted, pattern, problems_of
+from dprelease.spec.text.translate import dotted, problems_of
 from dprelease.spec.text.yaml import read_yaml
 
 __all__ = ["Loaded", "load", "read_model"]
@@ -171,7 +170,7 @@ def _refused_variables(root: YamlNode, file: str) -> list[Problem]:
         if "${" not in text:
             continue
         if path[-2:] not in _SOURCES and path not in _HOLDERS:
-            if "${env:" in text and not any(pattern(path[:depth]) in NOT_YET for depth in range(1, len(path) + 1)):
+            if "${env:" in text:
                 hint = (
                     "only `file`, `delta`, `database` of a `source` may hold one; write the value here, never a secret"
                 )

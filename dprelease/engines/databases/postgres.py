@@ -82,11 +82,10 @@ class _Relation:
         rows: What stands behind FROM.
         identity: Which of the database it is.
         types: The types of its columns.
-        pages: Whether its rows can be asked for by their places.
     """
 
-    def __init__(self, rows: sql.Composable, identity: str, types: dict[str, str], *, pages: bool) -> None:
-        self.rows, self.identity, self.types, self.pages = rows, identity, types, pages
+    def __init__(self, rows: sql.Composable, identity: str, types: dict[str, str]) -> None:
+        self.rows, self.identity, self.types = rows, identity, types
 
 
 class PostgresSnapshot:
@@ -123,22 +122,22 @@ class PostgresSnapshot:
         source = database_of(table)
         if source.query is not None:
             rows: sql.Composable = _Text(f"({query_text(table, self._folder)}\n) AS dprelease_rows")
-            identity, kind, columns = source.query_sha256 or "", "", self._described(rows)
+            identity, columns = source.query_sha256 or "", self._described(rows)
         else:
             schema = source.in_schema or _SCHEMA
-            number, kind = self._table(table, schema)
+            number = self._table(table, schema)
             rows, identity = sql.Identifier(schema, source.table or ""), str(number)
             columns = {name: type_ for name, type_, _ in self._own(table, number)}
         require_columns(table, [*columns])
         known = dict(self._leader.ask(_TYPES, ([*columns.values()],)))
         types = {name: known[number] for name, number in columns.items()}
         require_readable_types(table, types, is_read)
-        found = _Relation(rows, identity, types, pages=kind == "r")
+        found = _Relation(rows, identity, types)
         self._leader.ask(sql.SQL("SELECT {} LIMIT 0").format(self._asked(table, found, stored_columns(table))))
         return found
 
-    def _table(self, table: Table, schema: str) -> tuple[int, str]:
-        """The number of a table and its kind, after it was checked that it can be read as a whole."""
+    def _table(self, table: Table, schema: str) -> int:
+        """The number of a table, after it was checked that it can be read as a whole."""
         wanted = database_of(table).table or ""
         found = self._leader.ask(_RELATION, (schema, wanted))
         if not found or not found[0][4] or found[0][1] not in "rpvmf":
@@ -165,7 +164,7 @@ class PostgresSnapshot:
                 hint="name a view of the rows that are meant, with `view: true`",
                 code="DPR-E338",
             )
-        return number, kind
+        return int(number)
 
     def _own(self, table: Table, number: int) -> list[tuple[str, int, bool]]:
         """The columns of a table, of which those that are read may be."""
@@ -188,13 +187,11 @@ class PostgresSnapshot:
         numbers = [column.type_code for column in cursor.description or ()]
         return dict(zip(names, numbers, strict=True))
 
-    def _asked(
-        self, table: Table, found: _Relation, columns: Sequence[Column], pages: sql.Composed | None = None
-    ) -> sql.Composed:
+    def _asked(self, table: Table, found: _Relation, columns: Sequence[Column]) -> sql.Composed:
         """The typed columns of the rows of the period, without the word SELECT before them."""
         listed = [selected(column.name, found.types[column.name]) for column in columns]
         named = [sql.SQL("{} AS {}").format(each, sql.Identifier(f"c{at}")) for at, each in enumerate(listed)]
-        wanted = [*self._of_period(table, found), *([pages] if pages is not None else [])]
+        wanted = self._of_period(table, found)
         return sql.SQL("{} FROM {}{}").format(
             sql.SQL(", ").join(named or [sql.SQL("NULL::bool AS c0").format()]),
             found.rows,

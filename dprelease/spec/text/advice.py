@@ -1,16 +1,13 @@
-"""What the language knows and this version refuses, with what to do instead; and what a missing field looks like.
+"""What is meant by a field in another place or by another word, and what a missing field looks like.
 
-The patterns are dotted paths in which ``*`` stands for a name that the author chose, and ``=`` comes before a value.
+The patterns are dotted paths in which ``*`` stands for a name that the author chose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "NOT_YET", "TYPES_ELSEWHERE"]
-
-# A path, or a path and a value, to what can be done today.
-NOT_YET: Mapping[str, str] = {}
+__all__ = ["EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "TYPES_ELSEWHERE"]
 
 # Fields that stand elsewhere, to what is meant there.
 MISPLACED: Mapping[str, str] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.errors import Problem
 from dprelease.measures import MEASURES
-from dprelease.spec.text.advice import EXAMPLES, MISPLACED, NOT_YET, TYPES_ELSEWHERE
+from dprelease.spec.text.advice import EXAMPLES, MISPLACED, TYPES_ELSEWHERE
 from dprelease.spec.text.names import did_you_mean, listed, nearest, shown
 from dprelease.spec.text.nodes import Path, Places
 from dprelease.spec.text.numbers import Constant, Numeral
@@ -81,10 +80,7 @@ def path_of(loc: tuple[int | str, ...]) -> Path:
 
 
 def problems_of(error: ValidationError, places: Places, models: Models) -> list[tuple[Path, Problem]]:
-    """Every cause once, with its path.
-
-    A field that is not available yet explains what is missing beside it; a misspelt field explains that the right one
-    is missing.
+    """Every cause once, with its path: a misspelt field explains that the right one is missing.
 
     Args:
         error: The error of the whole file.
@@ -92,22 +88,16 @@ def problems_of(error: ValidationError, places: Places, models: Models) -> list[
         models: Pattern to the model of the mapping there.
     """
     found = [(path_of(each["loc"]), each) for each in error.errors(include_url=False)]
-    later: defaultdict[Path, set[str]] = defaultdict(set)
     meant: set[Path] = set()
     for path, each in found:
-        is_extra = each["type"] == "extra_forbidden"
-        if path and (each["type"] == "DPR-S300" or (is_extra and pattern(path) in NOT_YET)):
-            later[path[:-1]].add(str(path[-1]))
-        elif is_extra:
+        if each["type"] == "extra_forbidden":
             near = nearest(str(path[-1]), _fields(pattern(path[:-1]), models))
             meant.add((*path[:-1], near or ""))
-    problems = []
-    for path, each in found:
-        beside = later[path[:-1]] if path else set()
-        if each["type"] == "missing" and (beside or path in meant):
-            continue
-        problems.append((path, _problem(path, each, places, models)))
-    return problems
+    return [
+        (path, _problem(path, each, places, models))
+        for path, each in found
+        if each["type"] != "missing" or path not in meant
+    ]
 
 
 def _problem(path: Path, error: Any, places: Places, models: Models) -> Problem:
@@ -149,8 +139,6 @@ def _count(ctx: Mapping[str, Any]) -> str:
 def _unknown(path: Path, places: Places, models: Models) -> Problem:
     what, field, where = pattern(path), str(path[-1]), places.key(*path)
     inside = dotted(path[:-1]) or "the file"
-    if what in NOT_YET:
-        return Problem("DPR-S300", f"`{shown(field)}` in {inside} is not available yet", NOT_YET[what], where)
     hint = MISPLACED.get(what) or did_you_mean(field, _fields(pattern(path[:-1]), models))
     return Problem("DPR-S200", f"unknown field `{shown(field)}` in {inside}", hint, where)
 
@@ -175,9 +163,6 @@ def _missing(path: Path, places: Places) -> Problem:
 def _choice(path: Path, expected: str, value: Any, places: Places) -> Problem:
     what, where = pattern(path), places.value(*path)
     text = value if isinstance(value, str) else getattr(value, "text", str(value))
-    advice = NOT_YET.get(f"{what}={text}") or NOT_YET.get(what)
-    if advice:
-        return Problem("DPR-S300", f"`{dotted(path)}: {shown(text)}` is not available yet", advice, where)
     choices = re.findall(r"'([^']*)'", expected) or [expected]
     summary = f"`{dotted(path)}` is {kind_of(value)}, not one of: {listed(choices)}"
     meant = TYPES_ELSEWHERE.get(text.lower()) if what == "tables.*.columns.*.type" else None
