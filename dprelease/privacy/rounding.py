@@ -19,6 +19,7 @@ __all__ = ["CONTEXT", "dyadic_sqrt_up", "dyadic_up", "log_of", "real", "sqrt_up"
 CONTEXT: Any = mpmath.MPContext()
 CONTEXT.dps = 60
 _DIGITS = 30
+_LEAST = -4000  # the exponent below which nothing is told: Python itself refuses to read and write 4,300 digits
 
 
 def real(value: Fraction | int | float) -> Any:
@@ -33,10 +34,17 @@ def log_of(value: Fraction) -> float:
 
 
 def upper(value: Any) -> Fraction:
-    """A rational that is not below a non-negative 60-digit real, and within 2e-29 relative of it."""
+    """A rational that is not below a non-negative 60-digit real, and within 2e-29 relative of it.
+
+    What is positive and below 10^-4000, such as a tail a million standard deviations out, becomes 10^-4000: as a
+    rational of its own size it would take more memory and time than there is.
+    """
     if value <= 0:
         return Fraction(0)
-    unit, divisor = _unit(_power_of_ten(value) + 1 - _DIGITS)
+    exponent = _power_of_ten(value)
+    if exponent < _LEAST:
+        return Fraction(10) ** _LEAST
+    unit, divisor = _unit(exponent + 1 - _DIGITS)
     whole = int(CONTEXT.ceil(value / divisor))
     return (whole + 1) * unit
 

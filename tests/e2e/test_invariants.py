@@ -209,7 +209,7 @@ def test_an_exact_table_with_attributes_stays_the_truth_whatever_is_done_after_t
         for row in cells:
             sums[row[level], row["race"]] += float(row["count"])  # type: ignore[assignment]
         assert dict(sums) == pytest.approx(_truth(tmp_path, (level, "race")))
-        assert all(float(row["count_margin"]) > 0 for row in cells)
+        assert all(float(row["count_unadjusted_se"]) > 0 for row in cells)
     every = [row["count"] for name, rows in tables.items() if name.startswith("areas") for row in rows]
     assert "integer" not in post or not any("." in number for number in every)
     assert "nonnegative" not in post or min(map(float, every)) >= 0

@@ -30,7 +30,7 @@ def test_every_month_has_a_cap_and_every_page_says_what_is_not_promised(tmp_path
 
     horizon = command(tmp_path, "plan", "spec.yaml", "--horizon", "12")
     assert "all 12 fit" in horizon
-    assert "fit into each month, of epsilon 3/2 at delta 1e-8" in horizon
+    assert "fit into each month, of epsilon 1.5 at delta 1e-8" in horizon
     for month in ("2024-01", "2024-02"):
         assert f"people, {month} (zcdp)" in command(tmp_path, "run", "spec.yaml", "--direct", "--period", month)
     status = command(tmp_path, "ledger", "status")

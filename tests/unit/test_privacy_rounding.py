@@ -33,6 +33,13 @@ def test_upper_finds_the_first_digit_near_a_power_of_ten(power: int, off: int, s
     assert upper(value) == (int(CONTEXT.ceil(value / real(unit))) + 1) * unit
 
 
+@pytest.mark.parametrize("power", ["-4001", "-1e4", "-1e9", "-1e30"])
+def test_what_is_too_small_to_be_written_is_told_as_more(power: str) -> None:
+    """The tail of a threshold a million standard deviations out, say; a rational of that size took minutes and fails."""
+    found = upper(CONTEXT.mpf(10) ** CONTEXT.mpf(power))
+    assert found == Fraction(1, 10**4000) == Fraction(str(found))
+
+
 @given(value=positive)
 def test_a_dyadic_scale_is_a_float_not_below_the_value(value: Fraction) -> None:
     scale = dyadic_up(value)
