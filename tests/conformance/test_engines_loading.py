@@ -70,7 +70,7 @@ def test_what_is_expected_changes_no_answer(kind: str, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=few(20, 4), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(8, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_expected_of_units_changes_no_answer(kind: str, data: st.DataObject) -> None:
     """Counts alone need no row of a unit to be chosen, and so few columns; everything else needs all of them."""

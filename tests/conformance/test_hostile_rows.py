@@ -239,7 +239,7 @@ def test_hostile_numbers_of_a_statistical_file_stay_with_their_unit(kind: str, s
     rows = [["h" if row[0] == "u0" else row[0], row[1], row[2], None, *row[4:]] for row in good_rows()]
     write(tmp_path / "clean", table, rows)
     clean = answers(kind, tmp_path / "clean", table)
-    for name, number in ((each, value) for each in ("new", "u1") for value in (most, -most, -0.0, None)):
+    for name, number in (("new", most), ("new", None), ("u1", -most), ("u1", -0.0)):
         write(tmp_path / "hostile", table, [*rows, [name, "\u202e", "'; --", None, number, number, number]])
         relation = Neighboring.REPLACE_ONE if name == "u1" else Neighboring.ADD_REMOVE
         check(kind, tmp_path / "hostile", table, clean, relation)

@@ -71,9 +71,9 @@ WRONG: list[tuple[str, Change, str]] = [
     ("a clip upside down", swap("clip: [0, 100000]", "clip: [100000, 0]"), "clip"),
     ("a bare period", swap('"A survey: small"', "{{ period }}"), "quot"),
     (
-        "a feature that is not there yet",
-        swap("    table: people\n    by: [region]", "    totals: [[]]\n    table: people\n    by: [region]"),
-        "one query for each table",
+        "totals over a column that is not in the table",
+        swap("    table: people\n    by: [region]", "    totals: [[income]]\n    table: people\n    by: [region]"),
+        "no column of `by`",
     ),
     ("a filter of no column", query('where: "age > 18"'), "no column"),
     ("a filter that runs a query", query('where: "sex in (select 1)"'), "cannot be used"),

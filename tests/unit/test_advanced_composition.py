@@ -239,7 +239,7 @@ def test_many_different_gaussians_are_read_by_a_fit() -> None:
 
 @pytest.mark.parametrize("delta", [F("1e-30"), F("1e-9"), F("1e-2"), F("0.9")])
 @pytest.mark.parametrize("size", [F("1e-12"), F("1e-3"), F("0.2"), F(3), F(40)])
-@pytest.mark.parametrize("count", [1, 2, 30, 300])
+@pytest.mark.parametrize("count", [1, 2, 30, pytest.param(300, marks=pytest.mark.nightly)])
 def test_a_theorem_that_is_not_worked_out_would_not_have_been_the_smallest(count: int, size: F, delta: F) -> None:
     epsilons = [size * (1 + F(n, count)) for n in range(count)]
     deltas = {delta / (3 * count): count}

@@ -104,7 +104,10 @@ def test_a_budget_far_out_buys_a_plan_that_verifies(shape: str, budget: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("accounting", ["auto", *ACCOUNTANTS])
+@pytest.mark.parametrize(
+    "accounting",
+    ["auto", "pld", *(pytest.param(name, marks=pytest.mark.nightly) for name in ACCOUNTANTS if name != "pld")],
+)
 def test_a_budget_far_out_buys_a_plan_under_every_accounting(shape: str, budget: str, accounting: str) -> None:
     if "delta" not in budget and ACCOUNTANTS.get(accounting) is not None and ACCOUNTANTS[accounting].needs_delta[0]:
         pytest.skip("the accounting needs a delta, as the spec's own checks say")

@@ -23,7 +23,7 @@ _BEGINNINGS = (
     (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", _NAME_IT.format(".csv.zst, where a CSV is in it")),
     (b"PK\x03\x04", "an Excel workbook or a zip archive", "save the sheet as CSV in UTF-8, or take the file out"),
     (b"PAR1", "a Parquet file", _NAME_IT.format(".parquet")),
-    (b"$FL", "an SPSS file", _NAME_IT.format(".sav")),
+    (b"$FL", "an SPSS file", _NAME_IT.format(".sav or .zsav")),
     (b"<stata_dta>", "a Stata file", _NAME_IT.format(".dta")),
     (b"HEADER RECORD***", "a SAS transport file", _NAME_IT.format(".xpt")),
     (b"\0" * 12 + b"\xc2\xea\x81\x60", "a SAS data set", _NAME_IT.format(".sas7bdat")),
@@ -82,7 +82,7 @@ def looks_like(path: Path, beginning: bytes | None = None, besides: str = "") ->
         with path.open("rb") as file:
             beginning = file.read(16)
     for bytes_, kind, hint in _BEGINNINGS:
-        if beginning.startswith(bytes_) and not (besides and f" .{besides}," in hint):
+        if beginning.startswith(bytes_) and f".{besides}" not in hint.replace(",", " ").split():
             return f"it begins like {kind}", hint
     return None
 
