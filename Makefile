@@ -6,6 +6,8 @@ WORKERS ?= auto
 # Bytecode is kept even where the environment forbids it: every worker would compile every test again.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# A test that hangs fails after ten minutes, with every thread's place; the longest one takes two.
+ENDING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
 
@@ -51,10 +53,10 @@ test-all: $(VENV)/.dev ## before every merge: check, and every test but the nigh
 .PHONY: fast full
 fast: export OPENBLAS_NUM_THREADS = 1
 fast: $(VENV)/.dev
-	$(PYTEST) --hypothesis-profile=fast -m "not slow and not nightly"
+	$(PYTEST) $(ENDING) --hypothesis-profile=fast -m "not slow and not nightly"
 
 full: $(VENV)/.dev
-	$(PYTEST) --hypothesis-profile=full -m "not nightly"
+	$(PYTEST) $(ENDING) --hypothesis-profile=full -m "not nightly"
 
 check: $(VENV)/.dev ## style, types and import rules
 	$(BIN)/ruff check .

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dprelease.plan.allocate.planner import allocate
-from dprelease.plan.document import Account, ReleasePlan
+from dprelease.plan.document import Account, ReleasePlan, Step
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import load
 
-__all__ = ["SPEC", "VILLAGES", "plan_of", "planned_anew"]
+__all__ = ["SPEC", "VILLAGES", "half_sensitivity", "plan_of", "planned_anew"]
 
 SPEC = """
 dprelease: 1
@@ -99,3 +99,15 @@ def planned_anew(
             for name in names
         ]
     return allocate(loaded.spec, catalog, accounts, loaded.fingerprint)
+
+
+def half_sensitivity(step: Step) -> Step:
+    """A step that claims half of what one unit can change."""
+    whole = step.sensitivity
+    half = {
+        "l1": whole.l1 / 2,
+        "l2_squared": whole.l2_squared / 4,
+        "linf": whole.linf / 2,
+        "shifts": tuple(tuple(max(1, each // 2) for each in shift) for shift in whole.shifts),
+    }
+    return step.model_copy(update={"sensitivity": whole.model_copy(update=half)})

@@ -12,7 +12,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.verify.whole_plan import verify
-from tests.planned import plan_of
+from tests.planned import half_sensitivity, plan_of
 from tests.project import command, small_project
 
 AREAS = "abcdefghijklmnop"
@@ -77,15 +77,6 @@ def test_half_of_a_weight_in_the_sensitivity_of_a_total_is_refused() -> None:
     drawn = [step for step in plan.steps if step.aggregate.by == ()]
     assert drawn
     for step in drawn:
-        whole = step.sensitivity
-        half = whole.model_copy(
-            update={
-                "l1": whole.l1 / 2,
-                "l2_squared": whole.l2_squared / 4,
-                "linf": whole.linf / 2,
-                "shifts": tuple(tuple(max(1, each // 2) for each in shift) for shift in whole.shifts),
-            }
-        )
-        other = step.model_copy(update={"sensitivity": half})
+        other = half_sensitivity(step)
         with pytest.raises(BrokenPromiseError):
             verify(plan.model_copy(update={"steps": tuple(other if each is step else each for each in plan.steps)}))
