@@ -43,7 +43,6 @@ app = typer.Typer(
     help="Plan, measure once and publish differentially private statistics from one YAML file.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
     no_args_is_help=True,
 )
 app.add_typer(ledger_app, name="ledger")

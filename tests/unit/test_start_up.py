@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from email import message_from_string
@@ -56,6 +57,43 @@ def test_a_command_does_not_load_what_it_does_not_use(
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "dprelease.cli.app" in loaded
     assert loaded.isdisjoint(never), sorted(loaded & set(never))
+
+
+@pytest.mark.parametrize(
+    ("shell", "words", "found"),
+    [
+        ("bash", "dprelease veri", {"verify"}),
+        ("bash", "dprelease plan --hor", {"--horizon"}),
+        ("bash", "dprelease ledger st", {"status"}),
+        ("zsh", "dprelease veri", {"verify"}),
+        ("fish", "dprelease veri", {"verify"}),
+    ],
+)
+def test_a_shell_completes_commands_and_options(tmp_path: Path, shell: str, words: str, found: set[str]) -> None:
+    """As the script asks that ``dprelease --install-completion`` installs, each shell in its own variables."""
+    asked = {
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_WORD_TO_COMPLETE": words.rsplit(" ", 1)[-1],
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys\nfrom dprelease.cli import main\nsys.argv[0] = 'dprelease'\nmain()"],
+        cwd=tmp_path,
+        env={
+            **environment(),
+            **asked,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "_DPRELEASE_COMPLETE": f"complete_{shell}",
+        },
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=180,
+    )
+    assert found <= set(re.findall(r"[a-z-]+", done.stdout)), done.stdout
+    assert "publish" not in done.stdout
 
 
 def test_a_compiled_template_is_taken_from_beside_it_and_says_what_the_template_says(tmp_path: Path) -> None:
