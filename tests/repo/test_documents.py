@@ -47,6 +47,8 @@ def problem_of(line: str) -> str:
     while hasattr(command, "commands"):
         if not words:
             return ""  # a group by itself prints its help
+        if words[0].startswith("-"):
+            break
         if words[0] not in command.commands:
             return f"no command {words[0]!r}"
         command = command.commands[words.pop(0)]
@@ -64,6 +66,7 @@ def test_an_unknown_command_or_option_would_be_found() -> None:
     assert problem_of("dprelease forget everything") == "no command 'forget'"
     assert problem_of("dprelease ledger burn") == "no command 'burn'"
     assert problem_of("dprelease run spec.yaml --quick") == "no option '--quick'"
+    assert problem_of("dprelease --quick") == "no option '--quick'"
 
 
 def test_every_command_is_in_the_table_of_commands() -> None:

@@ -55,9 +55,9 @@ def all_tests(tree: ast.Module) -> set[str]:
 def test_the_commands_run_the_tiers() -> None:
     lines = dict(re.findall(r"^([a-z-]+): .*\n((?:\t.+\n)+)", MAKEFILE, re.MULTILINE))
     assert lines["test"] == "\t+$(MAKE) -s -j 2 check fast\n"
-    assert lines["fast"] == '\t$(PYTEST) --hypothesis-profile=fast -m "not slow and not nightly"\n'
+    assert lines["fast"] == '\t$(PYTEST) $(ENDING) --hypothesis-profile=fast -m "not slow and not nightly"\n'
     assert lines["test-all"] == "\t+$(MAKE) -s -j 2 check full\n"
-    assert lines["full"] == '\t$(PYTEST) --hypothesis-profile=full -m "not nightly"\n'
+    assert lines["full"] == '\t$(PYTEST) $(ENDING) --hypothesis-profile=full -m "not nightly"\n'
     assert lines["nightly"] == '\t$(PYTEST) --hypothesis-profile=nightly -m "nightly or hypothesis"\n'
 
 
