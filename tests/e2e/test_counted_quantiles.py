@@ -110,8 +110,8 @@ def test_an_empty_cell_is_there_with_an_interval_that_says_how_little_is_known(f
     number, low, high = (float(row[f"income_q50{end}"]) for end in ("", "_lower", "_upper"))
     assert high - low > 20_000
     half = (high - low) / 2  # which number is drawn, and so how much of it that is, is chance
-    limits = {"unreliable": UNRELIABLE_ABOVE, "caution": CAUTION_ABOVE, "ok": 0}
-    assert row["income_q50_status"] == next(status for status, limit in limits.items() if half > limit * number)
+    limits = {"unreliable": UNRELIABLE_ABOVE, "caution": CAUTION_ABOVE, "ok": Fraction(0)}
+    assert row["income_q50_status"] == next(status for status, limit in limits.items() if half > float(limit) * number)
     assert [(row["region"], row["sex"]) for row in table(folder, "tables/pairs.csv")] == [
         ("a", "f"), ("a", "m"), ("b", "f"), ("b", "m"), ("c", "f"),
     ]  # fmt: skip
