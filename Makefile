@@ -97,10 +97,12 @@ docs: $(VENV)/.dev ## run what README, docs and specs show, and build the site o
 constraints: $(VENV)/.dev ## every package of an installation, pinned by hash, for all supported versions of Python
 	$(BIN)/uv pip compile pyproject.toml --extra crosscheck --extra postgres --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o constraints.txt
 
-dist: $(VENV)/.dev ## the wheel, the same bytes wherever it is made, and the hashes of what is handed out
+dist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+dist: $(VENV)/.dev ## the wheel, the same bytes wherever it is made, its bill of materials, and the hashes of what is handed out
 	rm -rf dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -t wheel
+	$(BIN)/python -m hatchling build -t wheel
 	cp constraints.txt dist/
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json constraints.txt
 	cd dist && sha256sum * > SHA256SUMS
 
 clean: ## remove the environment and caches; ledgers and releases stay

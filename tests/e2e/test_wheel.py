@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
 import site
 import subprocess
 import sys
@@ -49,6 +52,36 @@ def test_it_has_every_module_the_templates_the_starter_and_nothing_else() -> Non
     assert "dprelease/py.typed" in names
     assert not [name for name in names if name.startswith(("tests/", "bench/", "specs/", "docs/"))]
     assert wheel().stat().st_size < _MOST_BYTES
+
+
+@pytest.mark.slow
+def test_the_bill_of_materials_has_every_pinned_package_with_its_hashes(tmp_path: Path) -> None:
+    """By the line of `make dist`, for which a package is what pip would be told to install."""
+    (line,) = (each for each in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if "cyclonedx-py" in each)
+    made = [tmp_path / "once.json", tmp_path / "again.json"]
+    for path in made:
+        words = shlex.split(
+            line.replace("$(BIN)", str(Path(sys.executable).parent)).replace("dist/sbom.cdx.json", str(path))
+        )
+        subprocess.run(
+            words, cwd=ROOT, check=True, capture_output=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        )
+    assert made[0].read_bytes() == made[1].read_bytes()
+    said = json.loads(made[0].read_bytes())
+    assert (said["bomFormat"], said["metadata"]["component"]["name"]) == ("CycloneDX", "dprelease")
+    hashes = {
+        (each["name"], each["version"]): {
+            found["content"] for link in each["externalReferences"] for found in link["hashes"]
+        }
+        for each in said["components"]
+    }
+    pins = re.split(r"\n(?=\S)", (ROOT / "constraints.txt").read_text(encoding="utf-8").strip())
+    pinned = {
+        (name, version): set(re.findall(r"sha256:(\w+)", pin))
+        for pin in pins
+        for name, version in re.findall(r"^([^=]+)==([^ ;]+)", pin)
+    }
+    assert hashes == pinned
 
 
 @pytest.mark.slow
