@@ -21,12 +21,18 @@ def _answer(option: str, form: str, says: str) -> object:
 def new_command(
     context: typer.Context,
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A file of rows; only the names of its columns are read.")
+        str,
+        typer.Argument(metavar="DATA", help="A file of rows or the URL of a database; only columns' names are read."),
     ],
     out: Annotated[Path | None, typer.Option(help="The spec to write; left out: NAME.yaml in the project.")] = None,
     project: Annotated[
         Path | None, typer.Option("--project", help="A folder of the project; left out: this one.")
     ] = None,
+    table: Annotated[Answer, _answer("--table", "NAME", "Of a database: the table.")] = None,
+    schema: Annotated[Answer, _answer("--schema", "NAME", "Of a database: the table's schema.")] = None,
+    view: Annotated[
+        bool, typer.Option("--view", help="It is a view, and each of its rows is made of one unit's rows alone.")
+    ] = False,
     header: Annotated[Answer, _answer("--header", "NAMES", "All columns in order, where no line names them.")] = None,
     delimiter: Annotated[Answer, _answer("--delimiter", "WORD", "comma, semicolon, tab or bar.")] = None,
     encoding: Annotated[Answer, _answer("--encoding", "NAME", "utf-8, latin-1, windows-1252, ...")] = None,
@@ -55,6 +61,7 @@ def new_command(
 ) -> None:
     """Write a first spec: reads the names of the columns, no value, and asks for the rest or takes it as options."""
     from dprelease.cli.new.project import begin
+    from dprelease.cli.new.rows import Place
 
     given: dict[str, str] = {}
     for parameter in context.command.params:
@@ -65,10 +72,10 @@ def new_command(
         for word in [value] if isinstance(value, str) else value:
             column, _, answer = ("", "", word) if isinstance(value, str) else word.partition("=")
             given[f"{option} {column}".strip()] = answer
+    names = tuple(part.strip() for part in header.split(",")) if header else ()
     begin(
-        data,
+        Place(data, table=table, schema=schema, view=view, header=names),
         given,
-        names=tuple(part.strip() for part in header.split(",")) if header else (),
         out=out,
         folder=project,
         terminal=sys.stdin.isatty() and sys.stdout.isatty(),
@@ -77,4 +84,4 @@ def new_command(
     )
 
 
-_OTHER = {"data", "--out", "--project", "--header", "--yes", "--replace", "--help"}
+_OTHER = {"data", "--out", "--project", "--table", "--schema", "--view", "--header", "--yes", "--replace", "--help"}

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Literal
 from unicodedata import combining, normalize
 
@@ -15,9 +14,10 @@ from dprelease.catalog.dialect import ENCODINGS
 from dprelease.catalog.table import ColumnType
 from dprelease.cli.new import reading
 from dprelease.cli.new.questions import Interview
+from dprelease.cli.new.rows import Rows
 from dprelease.cli.views import say
 from dprelease.errors import Problem, SpecError
-from dprelease.release.data.column_names import ColumnNames, first_line, names_in_dictionary
+from dprelease.release.data.column_names import ColumnNames, first_line
 from dprelease.spec.text.names import COLUMN_NAME
 from dprelease.starter.first_spec import FirstColumn, FirstSpec
 
@@ -39,28 +39,22 @@ class NewAccount:
 
 
 class Talk:
-    """One conversation about one file.
+    """One conversation about the rows of one table.
 
     Args:
         questions: Who answers.
-        path: The file.
-        kind: Its format.
-        written: Its path as the spec shall have it.
-        header: The names of its columns where no line names them; empty: the file names them.
+        rows: What they are about.
         accounts: The accounts of the policy that is there, to the unit of each; None: there is no policy.
     """
 
     def __init__(
         self,
         questions: Interview,
-        path: Path,
-        kind: str,
-        written: str,
-        header: tuple[str, ...],
+        rows: Rows,
         accounts: Mapping[str, str] | None,
     ) -> None:
         self._questions, self._ask = questions, questions.ask
-        self._path, self._kind, self._written, self._header = path, kind, written, header
+        self._rows = rows
         self._accounts = accounts
         self._form: dict[str, str] = {}
         self._used: dict[str, ColumnType | None] = {}
@@ -95,8 +89,8 @@ class Talk:
         spec = replace(
             first,
             account=account,
-            table=re.sub(r"\W+", "_", self._path.name.split(".")[0], flags=re.ASCII).strip("_") or "rows",
-            source=(("file", json.dumps(self._written, ensure_ascii=False)), *self._form.items()),
+            table=re.sub(r"\W+", "_", self._rows.name, flags=re.ASCII).strip("_") or "rows",
+            source=(*self._rows.source, *self._form.items()),
             unit_id=plain.get(unit_id, ""),
             max_rows=max_rows,
             time=plain.get(time, ""),
@@ -108,9 +102,10 @@ class Talk:
         return spec, opened
 
     def _columns(self) -> ColumnNames:
-        if not self._kind.startswith("csv"):
-            return names_in_dictionary(self._path, self._kind)
-        line = None if self._header else first_line(self._path)
+        if self._rows.columns is not None:
+            return self._rows.columns
+        path = self._rows.path
+        line = None if self._rows.header or path is None else first_line(path)
         there = tuple(_MARKS.values()) if line is None else line.delimiters
         why = "A CSV has one sign between its fields; it is taken from the first line alone."
         if len(there) > 1 or self._questions.has("--delimiter"):
@@ -130,7 +125,7 @@ class Talk:
             self._form["encoding"] = str(encoding)
         if name is None or (encoding is None and line is not None and not line.line.isascii()):
             self._questions.require_all()  # without them nobody knows the names
-        return ColumnNames(self._header) if line is None else line.named(mark, encoding or "utf-8")
+        return ColumnNames(self._rows.header) if line is None else line.named(mark, encoding or "utf-8")
 
     def _unit(self, names: Sequence[str]) -> tuple[str, str, str]:
         why = "Who is protected: the tables look much the same with any one of them or without."
@@ -201,7 +196,7 @@ class Talk:
 
     def _notation(self) -> None:
         """How a CSV writes the values that are read; nothing in its first line tells."""
-        if not self._kind.startswith("csv"):
+        if not self._rows.is_csv:
             return
         kinds = set(self._used.values())
         if "decimal" in kinds or self._questions.has("--decimal"):
@@ -220,7 +215,7 @@ class Talk:
         why = "What it may cost: epsilon, and delta far below one over the number of people. 1,1e-9 is a usual start."
         budget = self._ask("--budget", "epsilon,delta", why, reading.budget) or ("", "")
         why = "The name of the release, in the ledger and as its folder: a-z, 0-9 and -."
-        proposal = re.sub("[^a-z0-9]+", "-", self._path.name.lower().split(".")[0]).strip("-") or None
+        proposal = re.sub("[^a-z0-9]+", "-", self._rows.name.lower()).strip("-") or None
         name = self._ask("--name", "name", why, reading.matching(_RELEASE, "a-z, 0-9 and -"), proposal)
         told = {}
         for option, why in (
@@ -252,17 +247,19 @@ class Talk:
 
         Then a column that nobody chose is called by its place, so that no name of it is written.
         """
-        if not self._header and all(COLUMN_NAME.fullmatch(name) for name in chosen):
+        if not self._rows.header and all(COLUMN_NAME.fullmatch(name) for name in chosen):
             return {name: name for name in chosen}
+        if not self._rows.is_csv:
+            says = "a column that was chosen has a name that cannot stand in a spec: a-z, A-Z, 0-9 and _ can"
+            raise SpecError([Problem("DPR-S907", says, "give it another name there, or in a view of the rows")])
         plain: dict[str, str] = {}
         for name in names:
             own = re.sub(r"\W+", "_", _ascii(name), flags=re.ASCII).strip("_") or "column"
             own = own if COLUMN_NAME.fullmatch(own) else f"c_{own}"[:63]
             place = f"column_{len(plain) + 1}"
             plain[name] = own if name in chosen and own not in plain.values() else place
-        if self._kind.startswith("csv"):
-            self._form |= {} if self._header else {"skip": "1  # the first line: the columns get the names below"}
-            self._form["header"] = f"[{', '.join(map(json.dumps, plain.values()))}]"
+        self._form |= {} if self._rows.header else {"skip": "1  # the first line: the columns get the names below"}
+        self._form["header"] = f"[{', '.join(map(json.dumps, plain.values()))}]"
         return plain
 
 

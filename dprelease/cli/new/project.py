@@ -10,11 +10,11 @@ import typer
 
 from dprelease.cli.new.conversation import Talk
 from dprelease.cli.new.questions import Interview
+from dprelease.cli.new.rows import Place
 from dprelease.cli.views import say
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.ledger import schemes
 from dprelease.regular import replace_file
-from dprelease.release.data.column_names import file_format
 from dprelease.release.project import Project
 from dprelease.spec.load import load
 from dprelease.spec.project import load_policy, load_project
@@ -27,10 +27,9 @@ _SETTINGS = "dprelease.yaml"
 
 
 def begin(
-    data: str,
+    place: Place,
     given: Mapping[str, str],
     *,
-    names: tuple[str, ...],
     out: Path | None,
     folder: Path | None,
     terminal: bool,
@@ -40,9 +39,8 @@ def begin(
     """Ask, write, validate, plan, and say what to type next.
 
     Args:
-        data: The file of rows.
+        place: Where the rows are.
         given: Answers of the command line, by option.
-        names: The columns, where no line of the file names them.
         out: The spec to write.
         folder: The project's folder.
         terminal: Whether somebody can be asked.
@@ -52,15 +50,11 @@ def begin(
     Raises:
         SpecError: Nothing was written, or what was written cannot be planned; the message says which.
     """
-    path = Path(data)
-    kind = file_format(path)
-    if names and not kind.startswith("csv"):
-        raise SpecError([Problem("DPR-S908", "--header is for a CSV", "leave it out: the file names its columns")])
     project = _project_of(folder or Path())
     at = (folder or Path()).resolve() if project is None else project.folder
     accounts = None if project is None else {each: of.unit for each, of in project.policy.accounts.items()}
     questions = Interview(given, terminal=terminal, proposed=proposed)
-    spec, account = Talk(questions, path, kind, _from(path, at), names, accounts).held()
+    spec, account = Talk(questions, place.rows(at), accounts).held()
     spec_file = at / f"{spec.name}.yaml" if out is None else out
     written = {spec_file: spec_yaml(spec).encode()}
     if account is not None:
@@ -72,7 +66,7 @@ def begin(
     load(written[spec_file].decode(), str(spec_file))
     written |= {at / "reference" / f"{name}.csv": code_list(name).content for name in spec.code_lists}
     _write(written, spec_file, may_ask=questions.on_terminal, replaced=replaced)
-    _show(spec, spec_file, at, data, questions, (out, folder, names))
+    _show(spec, spec_file, place, questions, (out, folder))
 
 
 def _project_of(folder: Path) -> Project | None:
@@ -80,12 +74,6 @@ def _project_of(folder: Path) -> Project | None:
     begin_at = folder.resolve()
     known = any((each / _SETTINGS).is_file() for each in (begin_at, *begin_at.parents))
     return Project.find(folder) if known else None
-
-
-def _from(path: Path, folder: Path) -> str:
-    """A path as a spec of the project has it."""
-    whole = path.absolute()
-    return whole.relative_to(folder).as_posix() if whole.is_relative_to(folder) else whole.as_posix()
 
 
 def _write(written: Mapping[Path, bytes], spec_file: Path, *, may_ask: bool, replaced: bool) -> None:
@@ -111,17 +99,15 @@ def _write(written: Mapping[Path, bytes], spec_file: Path, *, may_ask: bool, rep
 def _show(
     spec: FirstSpec,
     spec_file: Path,
-    folder: Path,
-    data: str,
+    place: Place,
     questions: Interview,
-    other: tuple[Path | None, Path | None, tuple[str, ...]],
+    other: tuple[Path | None, Path | None],
 ) -> None:
     from dprelease.cli.commands.validate import validate_command
     from dprelease.cli.views.plan import show_plan
 
-    out, project, names = other
-    words = [data, *(("--out", str(out)) if out else ()), *(("--project", str(project)) if project else ())]
-    words += ["--header", ",".join(names)] if names else []
+    out, project = other
+    words = [*place.words, *(("--out", str(out)) if out else ()), *(("--project", str(project)) if project else ())]
     shown = spec_file.relative_to(Path.cwd()) if spec_file.is_relative_to(Path.cwd()) else spec_file
     try:
         say()

@@ -51,6 +51,10 @@ class Snapshot(Protocol):
         """Check that the table is there, may be read, and has the declared columns; reads no row."""
         ...
 
+    def columns(self, table: Table) -> dict[str, str]:
+        """All columns of the table that this user may see, in its order, and the types they are stored with."""
+        ...
+
     def identity(self, table: Table) -> tuple[str, ...]:
         """Which table of which database it is, whatever it is called by those who connect."""
         ...

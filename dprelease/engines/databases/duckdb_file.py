@@ -88,6 +88,10 @@ class DuckDBSnapshot:
         """Check table and columns."""
         told(f"table {table.name!r}, describing it", lambda: self._described(table), _refused)
 
+    def columns(self, table: Table) -> dict[str, str]:
+        """The columns by the file's catalog."""
+        return told(f"table {table.name!r}, describing it", lambda: self._described(table), _refused)[1]
+
     def _described(self, table: Table, columns: Sequence[Column] = ()) -> tuple[str, dict[str, str]]:
         """What stands behind FROM, after it was checked, and the types of its columns."""
         source = database_of(table)

@@ -111,6 +111,10 @@ class PostgresSnapshot:
         """Check table, columns and rights."""
         self._relation(table)
 
+    def columns(self, table: Table) -> dict[str, str]:
+        """The columns by the server's catalog."""
+        return dict(self._relation(table).types)
+
     def _relation(self, table: Table) -> _Relation:
         """The relation, checked once in this state."""
         place = table.fingerprint()

@@ -64,6 +64,11 @@ class DatabaseReader:
         with self._state(table) as snapshot:
             snapshot.describe(table)
 
+    def columns(self, table: Table) -> dict[str, str]:
+        """All columns of the table that may be seen, declared or not, and the types they are stored with."""
+        with self._state(table) as snapshot:
+            return snapshot.columns(table)
+
     def present(self, table: Table) -> None:
         """Check that the table may be read."""
         self.describe(table)

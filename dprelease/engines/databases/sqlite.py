@@ -86,6 +86,12 @@ class SQLiteSnapshot:
         """Check table and columns."""
         told(f"table {table.name!r}, describing it", lambda: self._described(table), _refused)
 
+    def columns(self, table: Table) -> dict[str, str]:
+        """The columns by the file's catalog; the declared type of one may be empty, for it binds no value."""
+        wanted, asked = database_of(table).table, "SELECT name, type FROM pragma_table_info(?)"
+        self.describe(table)
+        return dict(told(f"table {table.name!r}, describing it", lambda: self._ask(asked, [wanted]), _refused))
+
     def _described(self, table: Table, columns: Sequence[Column] = ()) -> str:
         """What stands behind FROM, after it was checked."""
         source = database_of(table)

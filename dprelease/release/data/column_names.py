@@ -2,29 +2,49 @@
 
 A Parquet file and one of SPSS, Stata or SAS say in their own dictionaries how their columns are called, and which of
 them are days. To be sure that one of the latter is whole its parser goes through it, and hands over nothing of a row.
+A database says it in its catalog.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dprelease.catalog.dialect import ENCODINGS, STATISTICAL, Dialect
-from dprelease.catalog.source import SOURCE_FORMATS, Source
-from dprelease.catalog.table import ColumnType
+from dprelease.catalog.source import DATABASE_SCHEMES, SOURCE_FORMATS, DatabaseSource, Source
+from dprelease.catalog.table import ColumnType, Table
+from dprelease.catalog.urls import HOLD, VARIABLE
+from dprelease.engines.databases.reader import DatabaseReader
 from dprelease.engines.files.csv_lines import line_fields, opened
 from dprelease.engines.files.encodings import in_utf8
 from dprelease.engines.files.header_shape import looks_like
 from dprelease.errors import Problem, SpecError, Where
 
-__all__ = ["ColumnNames", "FirstLine", "file_format", "first_line", "names_in_dictionary"]
+__all__ = [
+    "ColumnNames",
+    "FirstLine",
+    "file_format",
+    "first_line",
+    "is_database",
+    "names_in_database",
+    "names_in_dictionary",
+]
 
 _LONGEST = 1 << 16
 _MARK = b"\xef\xbb\xbf"
 _DELIMITERS = ",;\t|"
 _VALUE = re.compile(r"\s*[-+]?[0-9][0-9.,:/ _-]*\s*")  # a number, a day or a time is no name
+_STORED: tuple[tuple[re.Pattern[str], ColumnType], ...] = (
+    (re.compile(r"u?(tiny|small|medium|big|huge)?int(eger|[0-9]+)?\b"), "integer"),
+    (re.compile("halffloat|float|double|decimal|real|numeric|number"), "decimal"),
+    (re.compile("timestamp|datetime"), "timestamp"),
+    (re.compile("date"), "date"),
+    (re.compile("bool"), "boolean"),
+)
+"""The types of columns by what the names of stored types begin with, in Arrow and in databases; others hold texts."""
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 
 
@@ -88,9 +108,10 @@ def file_format(path: Path) -> str:
         SpecError: If no engine reads such a file; it says what to do instead.
     """
     shown = str(path)
-    if "://" in shown or ":/" in shown:
-        says = "the columns of a database are not asked for here"
-        raise _refused(says, "write its spec by hand: docs/how-to/read-a-database.md", "", "DPR-S907")
+    if ":/" in shown:
+        says = "files in a store are not asked for their columns"
+        hint = "name one of them that is here, and write its address into the spec: docs/how-to/read-your-files.md"
+        raise _refused(says, hint, "", "DPR-S907")
     name = path.name.lower()
     if name.endswith(_WORKBOOKS):
         hint = "save the sheet as CSV in UTF-8, and name that file: `dprelease new DATA.csv`"
@@ -171,17 +192,37 @@ def names_in_dictionary(path: Path, kind: str) -> ColumnNames:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):
         raise _refused("it is damaged, or no Parquet file", "write it again", str(path)) from None
-    return ColumnNames(tuple(schema.names), {each.name: _arrow_type(str(each.type)) for each in schema})
+    return ColumnNames(tuple(schema.names), {each.name: _type_of(str(each.type)) for each in schema})
 
 
-def _arrow_type(stored: str) -> ColumnType:
-    if stored.startswith(("int", "uint")):
-        return "integer"
-    if stored.startswith(("float", "double", "halffloat", "decimal")):
-        return "decimal"
-    if stored.startswith("timestamp"):
-        return "timestamp"
-    return "date" if stored.startswith("date") else "boolean" if stored == "bool" else "text"
+def _type_of(stored: str) -> ColumnType:
+    return next((kind for begins, kind in _STORED if begins.match(stored)), "text")
+
+
+def is_database(data: str) -> bool:
+    """Whether what was named is a database: the URL of one, or a variable that holds it."""
+    bare = VARIABLE.sub(HOLD, data)
+    return bare.startswith(HOLD) or any(scheme.takes(bare) for scheme in DATABASE_SCHEMES.values())
+
+
+def names_in_database(source: DatabaseSource, folder: Path, environment: Mapping[str, str]) -> ColumnNames:
+    """The columns of a table of a database, by its catalog; no row is asked for.
+
+    Args:
+        source: A table or a view.
+        folder: What the path of a file is relative to.
+        environment: What ``${env:NAME}`` may name.
+
+    Raises:
+        EngineError: If it cannot be reached, or the table cannot be read.
+    """
+    reader = DatabaseReader(folder, environment)
+    try:
+        stored = reader.columns(Table(name=source.table or "", account="", source=source, columns=()))
+    finally:
+        reader.close()
+    types = {name: _type_of(kind.lower()) for name, kind in stored.items() if kind}
+    return ColumnNames(tuple(stored), types)
 
 
 def _of_dictionary(path: Path, kind: str) -> ColumnNames:
