@@ -14,7 +14,7 @@ from dprelease.catalog.dialect import ENCODINGS
 from dprelease.catalog.table import ColumnType
 from dprelease.cli.new import reading
 from dprelease.cli.new.questions import Interview
-from dprelease.cli.new.rows import Rows
+from dprelease.cli.new.rows import FirstTable
 from dprelease.cli.views import say
 from dprelease.errors import Problem, SpecError
 from dprelease.release.data.column_names import ColumnNames, first_line
@@ -50,7 +50,7 @@ class Talk:
     def __init__(
         self,
         questions: Interview,
-        rows: Rows,
+        rows: FirstTable,
         accounts: Mapping[str, str] | None,
     ) -> None:
         self._questions, self._ask = questions, questions.ask
@@ -164,7 +164,7 @@ class Talk:
         return self._used[name]
 
     def _numbers(self, names: Sequence[str]) -> list[FirstColumn]:
-        why = "Rows are counted in any case; of these columns there will be totals and averages. `none`: counts alone."
+        why = "FirstTable are counted in any case; of these columns there will be totals and averages. `none`: counts alone."
         chosen = self._ask("--numbers", "columns, with commas between", why, reading.columns_of(names), "none") or ()
         found = []
         for name in chosen:

@@ -21,11 +21,11 @@ from dprelease.release.data.column_names import (
 )
 from dprelease.spec.fields.sources import SourceSpec
 
-__all__ = ["Place", "Rows"]
+__all__ = ["Place", "FirstTable"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class FirstTable:
     """What is known of the rows before anybody is asked.
 
     Attributes:
@@ -73,7 +73,7 @@ class Place:
         if self.view:
             yield "--view"
 
-    def rows(self, folder: Path) -> Rows:
+    def rows(self, folder: Path) -> FirstTable:
         """What is there; of a database after its catalog was asked.
 
         Args:
@@ -95,9 +95,9 @@ class Place:
         whole = path.absolute()
         written = (whole.relative_to(folder) if whole.is_relative_to(folder) else whole).as_posix()
         columns = None if is_csv else names_in_dictionary(path, kind)
-        return Rows(path.name.split(".")[0], (("file", _quoted(written)),), path, is_csv, self.header, columns)
+        return FirstTable(path.name.split(".")[0], (("file", _quoted(written)),), path, is_csv, self.header, columns)
 
-    def _in_database(self, folder: Path) -> Rows:
+    def _in_database(self, folder: Path) -> FirstTable:
         if self.header:
             raise _option("--header is for a CSV", "leave it out: the database names its columns")
         if not self.table:
@@ -111,7 +111,7 @@ class Place:
         else:
             assert isinstance(source, DatabaseSource)  # noqa: S101 - `database` was given, and makes it one
             columns = names_in_database(source, folder, os.environ)
-            return Rows(self.table, tuple((name, _quoted(value)) for name, value in said.items()), columns=columns)
+            return FirstTable(self.table, tuple((name, _quoted(value)) for name, value in said.items()), columns=columns)
         raise SpecError(problems)  # outside of the `except`: what was typed may hold a password
 
 
