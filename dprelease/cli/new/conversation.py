@@ -164,7 +164,7 @@ class Talk:
         return self._used[name]
 
     def _numbers(self, names: Sequence[str]) -> list[FirstColumn]:
-        why = "FirstTable are counted in any case; of these columns there will be totals and averages. `none`: counts alone."
+        why = "Rows are counted in any case; of these columns there will be totals and averages. `none`: counts alone."
         chosen = self._ask("--numbers", "columns, with commas between", why, reading.columns_of(names), "none") or ()
         found = []
         for name in chosen:

@@ -21,7 +21,7 @@ from dprelease.release.data.column_names import (
 )
 from dprelease.spec.fields.sources import SourceSpec
 
-__all__ = ["Place", "FirstTable"]
+__all__ = ["FirstTable", "Place"]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ class Place:
         else:
             assert isinstance(source, DatabaseSource)  # noqa: S101 - `database` was given, and makes it one
             columns = names_in_database(source, folder, os.environ)
-            return FirstTable(self.table, tuple((name, _quoted(value)) for name, value in said.items()), columns=columns)
+            written = tuple((name, _quoted(value)) for name, value in said.items())
+            return FirstTable(self.table, written, columns=columns)
         raise SpecError(problems)  # outside of the `except`: what was typed may hold a password
 
 
