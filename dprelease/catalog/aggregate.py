@@ -14,6 +14,8 @@ from dprelease.catalog.weight import RowWeight
 
 __all__ = ["SUMS_OF_ROWS", "BoundedAggregate", "Grouping", "Quantity", "TotalsCube", "cells_of", "left_out_of"]
 
+_ONE = Fraction(1)  # a plan asks for ten thousand grids
+
 
 class Quantity(GrownValue):
     """What one row contributes to its cell, as an integer; or what a cell's rows are, where noise has another form.
@@ -99,15 +101,16 @@ class Quantity(GrownValue):
         Of what is weighted times the step of the weight.
         """
         if self.is_counted:
-            return Fraction(1)
+            return _ONE
         if self.kind == "square":
             return self.step * self.step * self.grain
-        return (self.step if self.kind in ("sum", "quantile") else Fraction(1)) * self.weight_step
+        step = self.step if self.kind in ("sum", "quantile") else _ONE
+        return step if self.weight is None else step * self.weight.step
 
     @property
     def weight_step(self) -> Fraction:
         """The grid of the weights of its rows; 1 where they have none."""
-        return Fraction(1) if self.weight is None else self.weight.step
+        return _ONE if self.weight is None else self.weight.step
 
     @property
     def each(self) -> int:
@@ -191,6 +194,8 @@ class Grouping(GrownValue):
             combinations does not count. The cells stay, but for those of ``excluding``.
     """
 
+    __slots__ = ("_known_grouping",)  # no field, as in ``Value``
+
     LATER: ClassVar[tuple[str, ...]] = ("complete", "zeros")
     table: str
     by: tuple[str, ...]
@@ -211,8 +216,15 @@ class Grouping(GrownValue):
 
     @property
     def grouping(self) -> Grouping:
-        """The grouping alone, without what a subclass adds: equal for everything that shares a pass."""
-        return Grouping(**{name: getattr(self, name) for name in Grouping.model_fields})
+        """The grouping alone, without what a subclass adds: equal for everything that shares a pass; made once."""
+        if type(self) is Grouping:
+            return self
+        try:
+            known: Grouping = object.__getattribute__(self, "_known_grouping")
+        except AttributeError:
+            known = Grouping(**{name: getattr(self, name) for name in Grouping.model_fields})
+            object.__setattr__(self, "_known_grouping", known)
+        return known
 
 
 class TotalsCube(Value):

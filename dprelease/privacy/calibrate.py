@@ -10,7 +10,7 @@ from typing import TypeVar
 from dprelease.errors import BudgetTooSmall, UnsupportedEvent
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
-from dprelease.privacy.accountants.near import NearDraws
+from dprelease.privacy.accountants.near import CellDraws, NearDraws
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import (
@@ -34,9 +34,15 @@ _CLOSE = 1e-7  # of the budget: where the search stops
 _LONGEST = math.log(1000.0)
 
 
-def measured_loss(accounting: str, event: Event, delta: Fraction) -> Fraction:
+def measured_loss(accounting: str, event: Event | CellDraws, delta: Fraction) -> Fraction:
     """Epsilon of an event, certified, under one accountant; for ``auto`` under those that no other one beats."""
-    return _first(_names(accounting, event), lambda name: ACCOUNTANTS[name].epsilon(event, delta))
+
+    def ask(name: str) -> Fraction:
+        if isinstance(event, CellDraws):
+            return ACCOUNTANTS[name].epsilon_of_cells(event, delta)
+        return ACCOUNTANTS[name].epsilon(event, delta)
+
+    return _first(_names(accounting, event), ask)
 
 
 def rough_loss(accounting: str, event: Event | NearDraws, delta: Fraction) -> float:
@@ -57,11 +63,11 @@ def _rough(names: Sequence[Sequence[str]], event: Event | NearDraws, delta: Frac
     return _first(names, ask)
 
 
-def _exactly(event: Event | NearDraws) -> Event:
-    return event.event if isinstance(event, NearDraws) else event
+def _exactly(event: Event | CellDraws | NearDraws) -> Event:
+    return event.event if isinstance(event, CellDraws | NearDraws) else event
 
 
-def _names(accounting: str, event: Event | NearDraws) -> tuple[tuple[str, ...], ...]:
+def _names(accounting: str, event: Event | CellDraws | NearDraws) -> tuple[tuple[str, ...], ...]:
     """Accountants in the order in which to ask; those of one group are asked together, and the least counts.
 
     A privacy loss distribution is never above the others but for their last digits, where it has the exact law of every
@@ -70,7 +76,7 @@ def _names(accounting: str, event: Event | NearDraws) -> tuple[tuple[str, ...], 
     if accounting != "auto":
         return ((accounting,),)
     law, fast = _driving("law"), _driving("fast")
-    known = isinstance(event, NearDraws) or all(_well_known(atom) for atom in atoms(event))
+    known = isinstance(event, CellDraws | NearDraws) or all(_well_known(atom) for atom in atoms(event))
     return (law, fast) if known else ((*law, *fast),)
 
 
@@ -108,7 +114,7 @@ def _first(groups: Sequence[Sequence[str]], ask: Callable[[str], Number]) -> Num
 
 
 def largest_knob(
-    event_at: Callable[[Fraction], Event],
+    event_at: Callable[[Fraction], Event | CellDraws],
     accounting: str,
     budget: Budget,
     *,
@@ -123,7 +129,7 @@ def largest_knob(
     values, and their losses rise as their chances fall. There it is one of several knobs that fit.
 
     Args:
-        event_at: The event at a knob greater than 0, with the scales as they will be drawn.
+        event_at: The event at a knob greater than 0, or its draws alone, with the scales as they will be drawn.
         accounting: An accountant, or ``auto`` for the best of them.
         budget: Epsilon at delta, or rho.
         start: A knob that is known to be near.
@@ -137,10 +143,12 @@ def largest_knob(
     def certified(knob: Fraction) -> Fraction:
         event = event_at(knob)
         if budget.rho is not None:
-            return total_rho(event)
+            return total_rho(_exactly(event))
         return measured_loss(accounting, event, budget.delta)
 
-    near = near_knob(roughly_at or event_at, accounting, budget, start=start, close=_CLOSE)
+    near = near_knob(
+        roughly_at or (lambda knob: _exactly(event_at(knob))), accounting, budget, start=start, close=_CLOSE
+    )
     return _certify(certified, budget.limit, near)
 
 

@@ -13,9 +13,9 @@ from dprelease.noise.weighted_sums import widest
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account, Composition, ReleasePlan
 from dprelease.plan.resolve.catalog import resolve
-from dprelease.plan.verify.loss import _lattice_epsilon, _normal_epsilon
 from dprelease.plan.verify.mathematics.delta import delta_of
 from dprelease.plan.verify.mathematics.draws import Cell
+from dprelease.plan.verify.mathematics.one_draw import lattice_epsilon, normal_epsilon
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.basic import rough_single
@@ -132,14 +132,14 @@ def test_gaussian_draws_of_tiny_loss_are_read_to_their_digits(mu: float, delta: 
     exact = float(gaussian.epsilon(Fraction(mu) ** 2, Fraction(delta)))
     draw = Gaussian(sensitivity=Sensitivity(l0=1, l1=1, l2_squared=1, linf=1), scale=1 / Fraction(mu))
     assert rough_single(draw, math.log(delta)) == pytest.approx(exact, rel=1e-6, abs=0)
-    assert _normal_epsilon(mu, delta) == pytest.approx(exact, rel=1e-6, abs=0)
+    assert normal_epsilon(mu, delta) == pytest.approx(exact, rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-40, 1e-100, 1e-300])
 @pytest.mark.parametrize(("scale", "shift"), [(3, 1), (40, 1), (11, 5)])
 def test_a_lattice_is_read_as_far_out_as_its_delta(scale: int, shift: int, delta: float) -> None:
     exact = float(lattice.gaussian_epsilon(Fraction(scale), shift, Fraction(delta)))
-    assert _lattice_epsilon(float(scale), shift, delta) == pytest.approx(exact, rel=1e-9, abs=0)
+    assert lattice_epsilon(float(scale), shift, delta) == pytest.approx(exact, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize("left", [1e-3, 1e-12, 1e-25, 1e-31])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from dprelease.plan.allocate import domain
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
-from dprelease.privacy.accountants.near import NearDraws, only_change
+from dprelease.privacy.accountants.near import CellDraws, NearDraws, only_change
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.theorems.total_loss import total_of_floats
 from tests.planned import SPEC, planned_anew
@@ -67,13 +67,40 @@ def test_a_change_is_known_of_one_cell_alone() -> None:
     assert only_change(Sensitivity(l0=1, l1=Fraction(3), l2_squared=Fraction(9), linf=Fraction(3))) == 0
 
 
-def test_a_plan_is_the_same_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = "".join(f"      c{at}: {{type: integer, range: [0, 9]}}\n" for at in range(140))
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("name", ACCOUNTANTS)
+@pytest.mark.parametrize("least", [0.6, 90.0, 3000.0])  # the last ones reach beyond what is read over its lattice
+def test_every_accountant_certifies_the_same_of_cells_and_of_their_event(name: str, noise: Noise, least: float) -> None:
+    rough = near(noise, 12, least=least)
+    draws = CellDraws(noise, rough.changes, rough.counts, [Fraction(scale) for scale in rough.scales.tolist()])
+    delta = Fraction(1, 10**6)
+    assert ACCOUNTANTS[name].epsilon_of_cells(draws, delta) == ACCOUNTANTS[name].epsilon(draws.event, delta) > 0
+
+
+def test_equal_cells_are_one_law_drawn_more_often() -> None:
+    draws = CellDraws("discrete_gaussian", [2, 2, 1], [1, 4, 2], [Fraction(17, 2)] * 3)
+    once = CellDraws("discrete_gaussian", [1, 2], [2, 5], [Fraction(17, 2)] * 2)
+    found = [ACCOUNTANTS["pld"].epsilon_of_cells(each, Fraction(1, 10**6)) for each in (draws, once)]
+    assert found[0] == found[1] == ACCOUNTANTS["pld"].epsilon(draws.event, Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_a_plan_is_the_same_without_them(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = "".join(f"      c{at}: {{type: integer, range: [0, 9]}}\n" for at in range(70))
     counts = "".join(
-        f"  q{at}: {{table: people, by: [], share: {1 + at / 140:.4g}, measures: {{n: {{count: c{at}}}}}}}\n"
-        for at in range(140)
+        f"  q{at}: {{table: people, by: [], share: {1 + at / 70:.4g}, measures: {{n: {{count: c{at}}}}}}}\n"
+        for at in range(70)
     )
-    text = f"{SPEC[: SPEC.index('      region')]}{columns}queries:\n{counts}"
+    head = SPEC[: SPEC.index("      region")].replace("privacy:\n", f"privacy:\n  noise: {noise}\n")
+    text = f"{head}{columns}queries:\n{counts}"
+    made: list[CellDraws] = []
+
+    def recorded(*given: Any) -> CellDraws:
+        made.append(CellDraws(*given))
+        return made[-1]
+
+    monkeypatch.setattr(domain, "CellDraws", recorded)
     planned = planned_anew(text)
+    assert made
     monkeypatch.setattr(domain, "_MANY", 1000)
     assert planned_anew(text).canonical() == planned.canonical()

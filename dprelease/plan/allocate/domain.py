@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from dprelease.plan.document import Account
 from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.unscaled import UnscaledStep
-from dprelease.privacy.accountants.near import NearDraws, only_change
+from dprelease.privacy.accountants.near import CellDraws, NearDraws, only_change
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
@@ -36,7 +37,7 @@ Costs = tuple[UnscaledStep, Fraction, Fraction]
 """What the cost of a step hangs on: its draft, and its slope and floor (``Domain``)."""
 
 _ROUGH = 1e-4  # how far a rough loss may be from the certified one
-_MANY = 128  # different draws, from which on floats for all of them at once pay
+_MANY = 65  # different draws, from which on floats for all of them at once pay, and are those of their events
 _LARGEST = 1 << 26  # changes whose squares are floats
 
 
@@ -139,8 +140,8 @@ class Domain:
     @cached_property
     def _steps(self) -> list[int]:
         """The places of the domain's steps."""
-        wanted = set(self.queries)
-        return sorted({at for term in self.lowered.terms if term.query in wanted for at, _ in term.weights})
+        of_each = self.lowered.terms_of
+        return sorted({at for query in self.queries for term in of_each.get(query, ()) for at, _ in term.weights})
 
     @property
     def is_one_draw(self) -> bool:
@@ -187,12 +188,16 @@ class Domain:
             alike[1].append(at)
         return list(found.values())
 
+    def _budgets(self, multiplier: Fraction) -> Iterator[tuple[UnscaledStep, Fraction, list[int]]]:
+        """The budget of the first of steps that cost the same, and the places of all of them."""
+        for (draft, slope, floor), places in self._alike:
+            yield draft, max(slope * multiplier, floor) if floor else slope * multiplier, places
+
     def scales(self, multiplier: Fraction) -> dict[int, Fraction]:
         """The scale of every step of the domain, as it will be drawn."""
         found = {}
-        for (draft, slope, floor), places in self._alike:
-            budget = max(slope * multiplier, floor) if floor else slope * multiplier
-            found.update(dict.fromkeys(places, self.candidate.scale(draft, budget)))
+        for draft, budget, places in self._budgets(multiplier):
+            found |= dict.fromkeys(places, self.candidate.scale(draft, budget))
         return {at: found[at] for at in self._steps}
 
     def _scales(self, budgets: Mapping[int, Fraction]) -> dict[int, Fraction]:
@@ -202,10 +207,8 @@ class Domain:
     def _event_at(self, multiplier: Fraction, *, rough: bool = False) -> Event:
         """Everything together at the scales of a multiplier, as it will be drawn; or near that."""
         events: list[Event] = [event for _, event in self.others]
-        for (draft, slope, floor), places in self._alike:
-            budget = max(slope * multiplier, floor) if floor else slope * multiplier
-            scale = self.candidate.scale(draft, budget, rough=rough)
-            event = draft.event(self.candidate.mechanism(draft), scale)
+        for draft, budget, places in self._budgets(multiplier):
+            event = draft.event(self.candidate.mechanism(draft), self.candidate.scale(draft, budget, rough=rough))
             events.append(event if len(places) == 1 else Repeated(event=event, count=len(places)))
         return Composed(events=tuple(events))
 
@@ -246,7 +249,18 @@ class Domain:
         accounting = self.planning.accounting
         if not exact:
             return near_knob(self._roughly_at, accounting, self.budget, start=start)
-        return largest_knob(self._event_at, accounting, self.budget, start=start, roughly_at=self._roughly_at)
+        return largest_knob(self._exactly_at, accounting, self.budget, start=start, roughly_at=self._roughly_at)
+
+    def _exactly_at(self, multiplier: Fraction) -> Event | CellDraws:
+        """As ``_event_at``; no event is made of each of many draws that one number moves."""
+        if self._changes is None:
+            return self._event_at(multiplier)
+        scales = [self.candidate.scale(draft, budget) for draft, budget, _ in self._budgets(multiplier)]
+        return CellDraws(self._noise, self._changes, [len(places) for _, places in self._alike], scales)
+
+    @property
+    def _noise(self) -> Literal["discrete_laplace", "discrete_gaussian"]:
+        return "discrete_laplace" if self.candidate.noise == "laplace" else "discrete_gaussian"
 
     def _roughly_at(self, multiplier: Fraction) -> Event | NearDraws:
         """As ``_event_at``, in floats: at once where there are many draws that one number moves."""
@@ -261,7 +275,7 @@ class Domain:
         ]
         changes = np.array(self._changes, dtype=np.float64)
         return NearDraws(
-            noise="discrete_laplace" if self.candidate.noise == "laplace" else "discrete_gaussian",
+            noise=self._noise,
             changes=self._changes,
             counts=[len(places) for _, places in self._alike],
             scales=self.candidate.rough_scales(changes, np.array(budgets)),

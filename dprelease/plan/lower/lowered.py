@@ -106,6 +106,9 @@ class Lowered:
             return asked.variance([laws[at] for at, _ in term.weights])
         if term.published is not None:
             return term.published.variance(laws)
+        if len(term.weights) == 1:
+            ((at, weight),) = term.weights
+            return weight * laws[at].variance
         return sum(weight * laws[at].variance for at, weight in term.weights)
 
     def tables_alone(self, queries: Iterable[int]) -> list[LoweredWorkload]:

@@ -119,7 +119,8 @@ class UnscaledStep:
     @property
     def squared(self) -> Fraction:
         """By its budget, as a rho, divided: twice the square of the scale that Gaussian noise of that budget has."""
-        return self.sensitivity.l2_squared * (1 if self.together is None else self.together.whole)
+        square = self.sensitivity.l2_squared
+        return square if self.together is None else square * self.together.whole
 
     @property
     def parts(self) -> tuple[Quantity, ...]:

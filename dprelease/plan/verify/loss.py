@@ -20,6 +20,7 @@ from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify.events import draws_of
 from dprelease.plan.verify.mathematics.delta import delta_of, revealed, total_rho
 from dprelease.plan.verify.mathematics.draws import Array, Cell, Draw, log_moments, witnesses, worst
+from dprelease.plan.verify.mathematics.one_draw import lattice_epsilon, normal_epsilon
 from dprelease.plan.verify.mathematics.sphere import sphere_epsilon
 from dprelease.plan.verify.reach import require
 from dprelease.privacy.accountants import ACCOUNTANTS
@@ -322,67 +323,26 @@ def _least_epsilon(draw: Draw, delta: float) -> float:
         return sphere_epsilon(draw[0][0].draw, delta)
     if draw[0][0].norms is not None:
         # A wide scale is read as continuous noise of that norm, or dearer; a small one by zCDP, above any pair.
-        found = _normal_epsilon(math.sqrt(2 * float(draw[0][0].rho)), delta) if draw[0][0].value >= _SMALL else 0.0
+        found = normal_epsilon(math.sqrt(2 * float(draw[0][0].rho)), delta) if draw[0][0].value >= _SMALL else 0.0
     for way in witnesses(draw):
         scale = float(way[0].value)
         if len(way) == 1 and scale <= _SUMMED:
-            found = max(found, _lattice_epsilon(scale, way[0].shift, delta))
+            found = max(found, lattice_epsilon(scale, way[0].shift, delta))
         elif scale < _SMALL:
             found = max(found, _composed_epsilon(way, delta))
         else:
-            found = max(found, _normal_epsilon(math.sqrt(sum(2 * float(cell.top) for cell in way)), delta))
+            found = max(found, normal_epsilon(math.sqrt(sum(2 * float(cell.top) for cell in way)), delta))
     return found
 
 
 @lru_cache(maxsize=1 << 10)
 def _composed_epsilon(way: tuple[Cell, ...], delta: float) -> float:
     """Of all cells of one way together, by halving; from below."""
-    low, high = 0.0, 2 * _normal_epsilon(math.sqrt(sum(2 * float(cell.top) for cell in way)), delta) + 1
+    low, high = 0.0, 2 * normal_epsilon(math.sqrt(sum(2 * float(cell.top) for cell in way)), delta) + 1
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if delta_of({(way,): 1}, Fraction(middle)) > delta else (low, middle)
     return low
-
-
-@lru_cache(maxsize=1 << 13)
-def _lattice_epsilon(scale: float, shift: int, delta: float) -> float:
-    """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t, never < -shift."""
-    reach = math.ceil((math.sqrt(max(0.0, -2 * math.log(delta))) + 13) * scale) + 2 * shift + 2
-    heights = -((np.arange(-shift, reach + 1) / scale) ** 2) / 2
-    tails = np.logaddexp.accumulate(heights[::-1])[::-1] - math.log(2 * np.exp(heights[shift + 1 :]).sum() + 1)
-    kept = tails[: len(tails) - shift][tails[: len(tails) - shift] > math.log(delta)]  # the first ones, for they fall
-    lost = kept + np.log(-np.expm1(math.log(delta) - kept)) - tails[shift : shift + len(kept)]
-    return max(0.0, float(lost.max(initial=-math.inf)))
-
-
-@lru_cache(maxsize=1 << 13)
-def _normal_epsilon(mu: float, delta: float) -> float:
-    """Of continuous noise at sensitivity / scale mu, by halving (Balle and Wang 2018, Theorem 8)."""
-    low, high = 0.0, mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
-    if _normal_log_delta(mu, 0.0) <= math.log(delta):
-        return 0.0
-    for _ in range(48):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _normal_log_delta(mu, middle) > math.log(delta) else (low, middle)
-    return high
-
-
-def _normal_log_delta(mu: float, epsilon: float) -> float:
-    """Ln of Phi(-z) - exp(epsilon) Phi(-z - mu), z = epsilon / mu - mu / 2, by Mills ratios, or mu times a slope."""
-    z = epsilon / mu - mu / 2
-    if z < -30:
-        return 0.0
-    near = _mills(z) - _mills(z + mu) if mu > 1e-6 else mu * (1 - (z + mu / 2) * _mills(z + mu / 2))
-    return -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(max(near, 1e-300))
-
-
-def _mills(x: float) -> float:
-    if x < 10:
-        return math.sqrt(math.pi / 2) * math.erfc(x / math.sqrt(2)) * math.exp(x * x / 2)
-    tail = x
-    for k in range(60, 0, -1):
-        tail = x + k / tail
-    return 1 / tail
 
 
 def _plain_rho(draws: Draws) -> float:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal, Protocol
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.near import NearDraws
+from dprelease.privacy.accountants.near import CellDraws, NearDraws
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -185,6 +185,10 @@ class Accountant(ABC):
             UnsupportedEvent: If no finite epsilon can be proved; says which accountants can.
             ValueError: If delta is not in [0, 1].
         """
+
+    def epsilon_of_cells(self, draws: CellDraws, delta: Fraction) -> Fraction:
+        """:meth:`epsilon` of their event, which an accountant that reads them as they are need not make."""
+        return self.epsilon(draws.event, delta)
 
     @abstractmethod
     def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:

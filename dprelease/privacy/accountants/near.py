@@ -1,4 +1,4 @@
-"""Very many draws of one kind, in floats: what a search for a scale asks again and again. It certifies nothing."""
+"""Very many draws of one kind: what a search for a scale asks again and again, in floats and at its end exactly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated, Sensitivity
 from dprelease.privacy.theorems.concentrated import rough_laplace_rho
 
-__all__ = ["NearDraws", "only_change"]
+__all__ = ["CellDraws", "NearDraws", "only_change"]
 
 
 def only_change(found: Sensitivity) -> int:
@@ -74,3 +75,28 @@ class NearDraws:
     def total(self, each: Sequence[float]) -> float:
         """The sum of a figure of each draw."""
         return math.fsum(n * one for n, one in zip(self.counts, each, strict=True))
+
+
+@dataclass(frozen=True)
+class CellDraws:
+    """The same with the scales that will be drawn: what is certified of them is certified of their event.
+
+    Attributes:
+        noise: Of all of them.
+        changes: Of each draw, by how much its cell moves, at least 1.
+        counts: How often each is drawn.
+        scales: The scale of each, above 0.
+    """
+
+    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    changes: Sequence[int]
+    counts: Sequence[int]
+    scales: Sequence[Fraction]
+
+    @cached_property
+    def event(self) -> Composed:
+        """The same as an event."""
+        make = DiscreteLaplace if self.noise == "discrete_laplace" else DiscreteGaussian
+        draws = zip(self.changes, self.counts, self.scales, strict=True)
+        cells = ((make(scale=scale, sensitivity=Sensitivity.of_one_cell(c)), n) for c, n, scale in draws)
+        return Composed(events=tuple(Repeated(event=one, count=n) for one, n in cells))

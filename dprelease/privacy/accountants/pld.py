@@ -26,7 +26,7 @@ from dprelease.privacy.accountants.base import (
     taken,
     unsupported,
 )
-from dprelease.privacy.accountants.near import NearDraws, only_change
+from dprelease.privacy.accountants.near import CellDraws, NearDraws, only_change
 from dprelease.privacy.accountants.rho import is_joint
 from dprelease.privacy.event import (
     Approximate,
@@ -101,6 +101,17 @@ class Pld(Accountant):
         """
         check_delta(delta)
         return max(loss.epsilon(delta) for loss in _losses(event))
+
+    def epsilon_of_cells(self, draws: CellDraws, delta: Fraction) -> Fraction:
+        """As of their event, whose cells have these very laws."""
+        kind: Literal["staircase", "bell"] = "staircase" if draws.noise == "discrete_laplace" else "bell"
+        if kind == "bell" and max(draws.scales) >= _WIDE:
+            return self.epsilon(draws.event, delta)
+        parts: Counter[CellLaw] = Counter()
+        for scale, change, n in zip(draws.scales, draws.changes, draws.counts, strict=True):
+            parts[CellLaw(kind, scale, change)] += n
+        check_delta(delta)
+        return ComposedLoss(parts).epsilon(delta)
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """An upper bound on delta at this epsilon >= 0; relative accuracy does not depend on its size.

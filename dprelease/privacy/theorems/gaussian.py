@@ -59,9 +59,9 @@ def log_delta_quick(mu: float, epsilon: float) -> tuple[float, float]:
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if a < -30:
         return 0.0, 0.0
-    below, above = _mills(a), _mills(b)
+    above = _mills(b)
     # where the two nearly cancel, the integral of -M'(x) = 1 - x M(x) keeps the digits
-    gap = below - above if mu > 0.3 else mu * sum(w * (1 - x * _mills(x)) for w, x in _nodes(a, b))
+    gap = _mills(a) - above if mu > 0.3 else mu * sum(w * (1 - x * _mills(x)) for w, x in _nodes(a, b))
     if gap <= 0:
         gap = mu / (1 + a * a)
     return -a * a / 2 - math.log(2 * math.pi) / 2 + math.log(gap), above / gap
