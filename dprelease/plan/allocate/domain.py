@@ -195,7 +195,7 @@ class Domain:
 
     def scales(self, multiplier: Fraction) -> dict[int, Fraction]:
         """The scale of every step of the domain, as it will be drawn."""
-        found = {}
+        found: dict[int, Fraction] = {}
         for draft, budget, places in self._budgets(multiplier):
             found |= dict.fromkeys(places, self.candidate.scale(draft, budget))
         return {at: found[at] for at in self._steps}
