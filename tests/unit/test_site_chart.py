@@ -56,8 +56,9 @@ def test_what_is_not_published_has_no_bar_and_is_counted() -> None:
     nothing = [float("nan")] * 27
     found = drawn([1, 2, 3, *nothing], [1, 1, 1, *nothing])
     assert found is not None
-    assert [bar.label for bar in found.bars] == ["0", "1", "2"]
-    assert found.notes == ("27 of the 30 numbers are not published, and not drawn.",)
+    assert [bar.label for bar in found.bars if bar.published] == ["0", "1", "2"]
+    assert all(bar.at is None and bar.low is None and bar.width == "0.00" for bar in found.bars[3:])
+    assert found.notes == ("27 of the 30 numbers are not published.",)
     assert drawn([1, *nothing], [1, *nothing]) is None
 
 

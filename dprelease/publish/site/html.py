@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
@@ -36,8 +35,8 @@ from dprelease.publish.figure_words import (
 from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import at_most, odds_factor, percent, with_margin
 from dprelease.publish.packed import size_in
-from dprelease.publish.site.cells import rows
-from dprelease.publish.site.chart import Chart, chart
+from dprelease.publish.site.blocks import Block, Part, blocks, parts_of
+from dprelease.publish.site.chart import Chart, charts_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
@@ -96,7 +95,8 @@ class Section:
         legend: The signs that occur in the rows that are shown, with their words.
         first: The first row that is shown, from 0.
         shown: How many rows are.
-        rows: They, as HTML; None: of a section that is no part of a page yet.
+        parts: Its measures, as many side by side as a sheet of paper holds.
+        blocks: These rows with the measures of each part; none of a section that is no part of a page yet.
     """
 
     table: PublishedTable
@@ -118,7 +118,8 @@ class Section:
     legend: tuple[tuple[str, str], ...] = ()
     first: int = 0
     shown: int = 0
-    rows: Markup | None = None
+    parts: tuple[Part, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
     @property
     def held(self) -> int:
@@ -128,8 +129,8 @@ class Section:
     def of_rows(self, first: int, last: int) -> Section:
         """The same with these of its rows, from 0 and ``last`` not among them."""
         told = () if self.signs is None else self.signs.legend(self.table, first, last)
-        made = rows(self.table, first, last, self.signs)
-        return replace(self, first=first, shown=last - first, rows=made, legend=told)
+        made = blocks(self.table, self.parts, first, last, self.signs)
+        return replace(self, first=first, shown=last - first, blocks=made, legend=told)
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -297,9 +298,8 @@ def _section(
 ) -> Section:
     """What is said of a table, without its rows."""
     limit = query.suppress_below if query is not None else None
-    drawn = [chart(table, measure) for measure in table.measures]
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
-    figures = content.plan.publish.figures
+    figures, signs = content.plan.publish.figures, signs_of(content.plan, table)
     return Section(
         table=table,
         title=_title(table, crosstabs),
@@ -314,13 +314,14 @@ def _section(
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
         moved=moved,
-        charts=tuple(each for each in drawn if each is not None),
+        charts=charts_of(table),
         downloads=downloads(table.name, files),
         pages=pages,
         crosstabs=crosstabs,
-        signs=signs_of(content.plan, table),
+        signs=signs,
         caution=sum(each.status.count("caution") for each in table.measures),
         warning=warning_above(content.plan, table, query),
+        parts=parts_of(table, signs),
     )
 
 
