@@ -382,7 +382,7 @@ def test_text_has_a_contrast_of_at_least_four_and_a_half_and_drawings_of_three(s
             assert _contrast(colours[text], colours[ground]) >= 4.5
     assert _contrast(colours["flag-text"], colours["flag-ground"]) >= 4.5
     assert _contrast(colours["notice-text"], colours["notice-ground"]) >= 4.5
-    for drawn in ("bar", "rule", "whisker", "flag-line"):
+    for drawn in ("bar", "span", "rule", "whisker", "flag-line"):
         assert _contrast(colours[drawn], colours["ground"]) >= 3
 
 

@@ -26,6 +26,7 @@ _FEW = 8  # rows of a table whose quantiles are a panel for each row
 _PARTS = ("count", "count_distinct", "sum")
 _NEAR = 0.35  # of the largest number: an axis from a smaller one on begins at zero
 _HELD = 0.9  # of the intervals that end within the axis, at least
+_LONGER = 1.5
 _FROM = 1e4  # from here on an axis counts in thousands or more
 _POWERS = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
 
@@ -233,16 +234,18 @@ def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[_Shown]:
 def _ends(known: Sequence[_Shown], *, dots: bool) -> tuple[float, float]:
     """The ends of the axis: what is reliable, and zero where bars begin there or it is near.
 
-    Unreliable numbers do not widen it where a fifth of the numbers and at least two are reliable, and of ten intervals
-    at most one ends beyond it: a number that is off by a thousand times what the others are would make all of them a
-    line at zero.
+    Unreliable numbers do not widen it where a fifth of the numbers and at least two are reliable. Intervals are within
+    it, but where that would make it more than half as long again: then at most one of ten ends beyond. A number that is
+    off by a thousand times what the others are would make all of them a line at zero.
     """
     sure = [each for each in known if not each.weak]
     if len(sure) < max(2, len(known) / 5):
         sure = list(known)
-    at = math.ceil(_HELD * len(sure)) - 1
-    low = min(*(each.value for each in sure), sorted((each.lower for each in sure), reverse=True)[at])
-    high = max(*(each.value for each in sure), sorted(each.upper for each in sure)[at])
+    lowest, highest = sorted((each.lower for each in sure), reverse=True), sorted(each.upper for each in sure)
+    at, values = math.ceil(_HELD * len(sure)) - 1, [each.value for each in sure]
+    low, high = min(*values, lowest[at]), max(*values, highest[at])
+    if max(high, highest[-1]) - min(low, lowest[-1]) <= _LONGER * (high - low):
+        low, high = min(low, lowest[-1]), max(high, highest[-1])
     if not dots or 0 < low < _NEAR * high:
         low = min(low, 0.0)
     if not dots or 0 > high > _NEAR * low:

@@ -19,10 +19,10 @@ from dprelease.estimate.keys import coded
 from dprelease.publish.figure_words import Signs
 from dprelease.publish.site.cells import rows
 
-__all__ = ["Block", "Part", "blocks", "parts_of"]
+__all__ = ["PaperPart", "PartRows", "paper_parts", "part_rows"]
 
-# Signs that fit beside one another on a sheet of A4 in the sizes of the style sheet, with some room to spare.
-_UPRIGHT, _SIDEWAYS = 84, 150
+# Signs that fit beside one another on an upright sheet of A4, in the size of print and in the small one of `.wide`.
+_UPRIGHT, _SMALL = 84, 112
 _GAP = 3  # around a number
 _MOST_KEY = 30  # of a key before it is broken over lines
 _CELL = re.compile(r"<td.*?</td>")
@@ -31,15 +31,15 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 @dataclass(frozen=True)
-class Part:
-    """Measures that stand side by side, and whether they need a sheet that lies on its side."""
+class PaperPart:
+    """Measures that stand side by side, and whether they need small print on paper."""
 
     measures: tuple[PublishedMeasure, ...]
     wide: bool
 
 
 @dataclass(frozen=True)
-class Block:
+class PartRows:
     """Rows of a table with the measures of a part: their names, the rows as HTML, and the part's ``wide``."""
 
     names: tuple[str, ...]
@@ -47,24 +47,24 @@ class Block:
     wide: bool
 
 
-def parts_of(table: PublishedTable, signs: Signs | None = None) -> tuple[Part, ...]:
+def paper_parts(table: PublishedTable, signs: Signs | None = None) -> tuple[PaperPart, ...]:
     """The measures of a table in their order, as many in a part as a sheet of paper holds, and at least one."""
     if not table.measures:
-        return (Part((), wide=False),)
+        return (PaperPart((), wide=False),)
     keys = sum(map(_key_width, table.key_columns)) or _MOST_KEY
     widths = {each.name: _width(table, each, signs) for each in table.measures}
     return tuple(
-        Part(run, wide=keys + sum(widths[each.name] for each in run) > _UPRIGHT)
-        for run in _runs(table.measures, widths, _SIDEWAYS - keys)
+        PaperPart(run, wide=keys + sum(widths[each.name] for each in run) > _UPRIGHT)
+        for run in _runs(table.measures, widths, _SMALL - keys)
     )
 
 
-def blocks(
-    table: PublishedTable, parts: Sequence[Part], first: int, last: int, signs: Signs | None = None
-) -> tuple[Block, ...]:
+def part_rows(
+    table: PublishedTable, parts: Sequence[PaperPart], first: int, last: int, signs: Signs | None = None
+) -> tuple[PartRows, ...]:
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), once for each part."""
     return tuple(
-        Block(
+        PartRows(
             tuple(each.name for each in part.measures),
             rows(replace(table, measures=part.measures), first, last, signs),
             part.wide,
