@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dprelease.catalog.table import Column
@@ -126,7 +127,7 @@ def quantiles(rows: int, ranks: int) -> PublishedTable:
     asked = {"pay": MEASURES["quantiles"].model_validate({"quantiles": "pay", "at": at})}
     made = []
     for place, (name, measure) in enumerate(expand_measures(asked).items()):
-        value = 100.0 * (place + 1) + np.arange(rows)
+        value: npt.NDArray[np.float64] = np.arange(rows, dtype=np.float64) + 100 * (place + 1)
         margin = np.full(rows, 10.0)
         status: Status = "ok"
         made.append(

@@ -48,7 +48,8 @@ def key_figures(found: Iterable[tuple[PublishedTable, str, str, Signs | None]]) 
     Args:
         found: Every table with its title, where it is, and the signs of its numbers.
 
-    An unreliable number is none, and neither is one without an interval.
+    An unreliable number is none, and neither is one that its cell shows without an interval: that of a number which was
+    moved by the rules of older plans is about the estimate before.
     """
     figures: list[KeyFigure] = []
     for table, title, href, signs in found:
@@ -59,7 +60,8 @@ def key_figures(found: Iterable[tuple[PublishedTable, str, str, Signs | None]]) 
             cell = cells.pop(0)
             if measure.unadjusted is not None:
                 cells.pop(0)  # the estimate before
-            if measure.status[0] in ("ok", "caution") and measure.lower[0] <= measure.upper[0]:
+            beside = (measure.unadjusted is None or measure.held) and measure.lower[0] <= measure.upper[0]
+            if beside and measure.status[0] in ("ok", "caution"):
                 name = measure.name if len(table.measures) > 1 else ""
                 figures.append(KeyFigure(Markup(cell), title, name, href))  # noqa: S704 - as in its table
     return tuple(figures[:_MOST_FIGURES])
