@@ -32,7 +32,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 @dataclass(frozen=True)
 class PaperPart:
-    """Measures that stand side by side, and whether they need small print on paper."""
+    """Measures that stand side by side, and whether any part of the table needs small print on paper."""
 
     measures: tuple[PublishedMeasure, ...]
     wide: bool
@@ -53,10 +53,9 @@ def paper_parts(table: PublishedTable, signs: Signs | None = None) -> tuple[Pape
         return (PaperPart((), wide=False),)
     keys = sum(map(_key_width, table.key_columns)) or _MOST_KEY
     widths = {each.name: _width(table, each, signs) for each in table.measures}
-    return tuple(
-        PaperPart(run, wide=keys + sum(widths[each.name] for each in run) > _UPRIGHT)
-        for run in _runs(table.measures, widths, _SMALL - keys)
-    )
+    runs = list(_runs(table.measures, widths, _SMALL - keys))
+    wide = any(keys + sum(widths[each.name] for each in run) > _UPRIGHT for run in runs)
+    return tuple(PaperPart(run, wide) for run in runs)
 
 
 def part_rows(
