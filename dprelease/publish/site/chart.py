@@ -18,7 +18,7 @@ from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import percent, power_of_ten, round_step
 
-__all__ = ["MOST_BARS", "Bar", "Chart", "chart", "charts_of"]
+__all__ = ["MOST_BARS", "Bar", "Chart", "chart", "charts_of", "most_bars"]
 
 MOST_BARS = 60
 _MOST_CHARTS = 12
@@ -110,14 +110,23 @@ def charts_of(table: PublishedTable) -> tuple[Chart, ...]:
     Quantiles of one column have one axis: a panel for each row of the table, or where it has over eight or two keys for
     each quantile.
     """
+    if not most_bars(table):
+        return ()
     found: list[Chart | None] = []
     for family in _families(table):
-        if len(family) == 1:
-            found.append(chart(table, family[0]))
-        elif _readable(table):
-            found += _panels(table, family)
-    drawn = tuple(each for each in found if each is not None)
-    return drawn if len(drawn) <= _MOST_CHARTS else ()
+        found += [chart(table, family[0])] if len(family) == 1 else _panels(table, family)
+    return tuple(each for each in found if each is not None)
+
+
+def most_bars(table: PublishedTable) -> int:
+    """How many rows all charts of a table have at most, by its keys and measures alone; 0: it has no charts."""
+    charts = sum(len(each) if len(each) == 1 or not _by_rows(table) else table.cells for each in _families(table))
+    return table.cells * len(table.measures) if _readable(table) and charts <= _MOST_CHARTS else 0
+
+
+def _by_rows(table: PublishedTable) -> bool:
+    """Whether each row of the table has a panel of its quantiles."""
+    return len(table.key_columns) == 1 and table.cells <= _FEW
 
 
 def chart(table: PublishedTable, measure: PublishedMeasure) -> Chart | None:
@@ -159,7 +168,7 @@ def _panels(table: PublishedTable, family: Sequence[PublishedMeasure]) -> Iterat
     every = [each for shown in rows for each in shown]
     if sum(each.there for each in every) < 2:
         return
-    if len(table.key_columns) > 1 or table.cells > _FEW:
+    if not _by_rows(table):
         for measure, shown in zip(family, rows, strict=True):
             yield _drawn(measure.name, shown, every, _line(measure), dots=True)
         return

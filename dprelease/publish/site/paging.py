@@ -28,7 +28,7 @@ from dprelease.estimate import PublishedTable
 from dprelease.estimate.keys import coded
 from dprelease.publish.base import key_as_text
 from dprelease.publish.html_text import inert
-from dprelease.publish.site.chart import MOST_BARS
+from dprelease.publish.site.chart import most_bars
 
 __all__ = [
     "FIRST", "LARGEST_OF_TABLE", "LARGEST_PAGE", "MOST_IN_ALL", "MOST_ROWS", "MOST_TABLES", "MOST_WHOLE", "WHOLE",
@@ -166,5 +166,4 @@ def _widest(column: Column, keys: Sequence[Key]) -> int:
 
 def _around(table: PublishedTable) -> int:
     """Bytes of what stands around the rows of a table, its charts above all, at most."""
-    charts = _BAR * table.cells * len(table.measures) if table.cells <= MOST_BARS else 0
-    return _WORDS + _MEANING * len(table.measures) + charts
+    return _WORDS + _MEANING * len(table.measures) + _BAR * most_bars(table)
