@@ -246,7 +246,7 @@ def lines(name: str, more: str = "", ending: str = "csv") -> list[dict[str, str]
 
 
 def shown(page: str) -> list[str]:
-    cells = re.findall(r'<td class="num">.*?</td>', page)
+    cells = re.findall(r'<td class="num(?: u)?">.*?</td>', page)
     return [" ".join(re.sub("<[^>]*>", " ", each).split()) for each in cells]
 
 

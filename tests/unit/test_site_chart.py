@@ -6,11 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dprelease.catalog.table import Column
-from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
-from dprelease.publish.site.chart import Chart, chart
+from dprelease.estimate import PublishedMeasure, PublishedTable, Status, interval, statuses
+from dprelease.measures import MEASURES, expand_measures
+from dprelease.publish.site.chart import Chart, chart, charts_of
 
 
 def drawn(value: list[float], margin: list[float], weak: list[bool] | None = None, **more: object) -> Chart | None:
@@ -56,8 +58,9 @@ def test_what_is_not_published_has_no_bar_and_is_counted() -> None:
     nothing = [float("nan")] * 27
     found = drawn([1, 2, 3, *nothing], [1, 1, 1, *nothing])
     assert found is not None
-    assert [bar.label for bar in found.bars] == ["0", "1", "2"]
-    assert found.notes == ("27 of the 30 numbers are not published, and not drawn.",)
+    assert [bar.label for bar in found.bars if bar.published] == ["0", "1", "2"]
+    assert all(bar.at is None and bar.low is None and bar.width == "0.00" for bar in found.bars[3:])
+    assert found.notes == ("27 of the 30 numbers are not published.",)
     assert drawn([1, *nothing], [1, *nothing]) is None
 
 
@@ -94,3 +97,59 @@ def test_a_number_without_an_interval_has_no_line() -> None:
     found = drawn([5, 6], [none, none])
     assert found is not None
     assert all(bar.low is None and bar.high is None for bar in found.bars)
+
+
+def test_an_interval_of_a_reliable_number_is_cut_only_where_it_would_spoil_the_axis() -> None:
+    found = drawn([100, 50, 40, 30, 20, 10, 5, 4, 3, 2, 1], [6, *[1] * 10])
+    assert found is not None
+    assert not any(bar.more for bar in found.bars)
+    found = drawn([100, 50, 40, 30, 20, 10, 5, 4, 3, 2, 1], [900, *[1] * 10])
+    assert found is not None
+    assert [bar.more for bar in found.bars] == [True] + [False] * 10
+    assert float(found.bars[1].width) > 20
+
+
+def test_only_what_is_part_of_a_whole_is_a_bar() -> None:
+    counts = drawn([5, 6], [1, 1])
+    negative = drawn([-5, 6], [1, 1], lower=np.array([-6.0, 5.0]))
+    mean = drawn([500, 510], [1, 1], measure=MEASURES["mean"].model_validate({"mean": "x"}))
+    assert counts is not None
+    assert negative is not None
+    assert mean is not None
+    assert (counts.dots, negative.dots, mean.dots) == (False, True, True)
+    assert counts.zero == "0.00"
+    assert mean.zero is None  # the axis is near the numbers
+    assert len(mean.ticks) >= 2
+
+
+def quantiles(rows: int, ranks: int) -> PublishedTable:
+    at = [f"{each}/{ranks + 1}" for each in range(1, ranks + 1)]
+    asked = {"pay": MEASURES["quantiles"].model_validate({"quantiles": "pay", "at": at})}
+    made = []
+    for place, (name, measure) in enumerate(expand_measures(asked).items()):
+        value: npt.NDArray[np.float64] = np.arange(rows, dtype=np.float64) + 100 * (place + 1)
+        margin = np.full(rows, 10.0)
+        status: Status = "ok"
+        made.append(
+            PublishedMeasure(name, measure, value, margin, margin, value - 10, value + 10, (status,) * rows, 0, False)
+        )
+    column = Column(name="k", type="integer", keys=tuple(range(rows)))
+    return PublishedTable("t", "", (column,), (range(rows),), tuple(made), Fraction(95, 100), rows)
+
+
+@pytest.mark.parametrize(("rows", "charts", "bars"), [(3, 3, 9), (20, 9, 20)])
+def test_quantiles_of_one_column_have_one_axis(rows: int, charts: int, bars: int) -> None:
+    found = charts_of(quantiles(rows, 9))
+    assert [len(each.bars) for each in found] == [bars] * charts
+    assert len({each.ticks for each in found}) == 1
+    assert all(not bar.less and not bar.more for each in found for bar in each.bars)
+    if rows == 3:
+        assert [bar.label for bar in found[0].bars][:2] == ["10 %", "20 %"]
+        assert [each.measure for each in found] == ["pay: 0", "pay: 1", "pay: 2"]
+
+
+def test_nobody_is_shown_a_hundred_charts() -> None:
+    one = quantiles(3, 1)
+    many = [replace(one.measures[0], name=f"n{at}", measure=None) for at in range(100)]
+    assert charts_of(replace(one, measures=tuple(many))) == ()
+    assert len(charts_of(replace(one, measures=tuple(many[:12])))) == 12

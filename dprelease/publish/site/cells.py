@@ -32,7 +32,7 @@ _CONTEXT = Context(prec=400)
 _DIGITS = 3  # of a margin, as in ``numbers.with_margin``
 _WHOLE = 2.0**53  # up to here every whole double is that whole number
 _BLANK = '<td class="num">no estimate</td>'
-_WITHHELD = '<td class="num"><span class="flag">withheld: unreliable</span></td>'
+_WITHHELD = '<td class="num u"><span class="flag">withheld: unreliable</span></td>'
 _NOTHING = '<td class="num">none</td>'
 _HEAD = '<th scope="row"'
 _FLAG = ' <span class="flag">unreliable</span>'
@@ -97,7 +97,7 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
         if cut:
             text += f' <span class="cut">({_between(lower, upper, margin, measure.places)})</span>'
         text += sampled
-        yield f"{text}{_FLAG}</td>" if status == "unreliable" else f"{text}</td>"
+        yield _greyed(f"{text}{_FLAG}</td>") if status == "unreliable" else f"{text}</td>"
 
 
 def _sampled(measure: PublishedMeasure, part: slice) -> Iterator[str]:
@@ -132,6 +132,7 @@ def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) 
             continue
         number, _ = with_margin(value, margin, measure.places)
         cell = f'<td class="num"><b>{number}</b>{sampled}{_FLAG if status == "unreliable" else ""}</td>'
+        cell = _greyed(cell) if status == "unreliable" else cell
         if math.isnan(estimate):
             yield cell, _NOTHING
             continue
@@ -168,10 +169,19 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
             ends = f" ({ends})" if ends else ""
             number = with_margin(value, margin, measure.places)[0]
             cell = f'<td class="num"><b>{number}</b>{ends}{flags}</td>'
-            yield cell, f'<td class="num"><span class="before">{told}</span></td>'
+            yield (
+                (_greyed(cell) if status == "unreliable" else cell),
+                f'<td class="num"><span class="before">{told}</span></td>',
+            )
         else:
             told = _held(value, margin, lower, upper, measure.places, margins, cut=cut, rounded=rounded)
-            yield f'<td class="num">{told}{sampled if " ± " in told else ""}{flags}</td>'
+            cell = f'<td class="num">{told}{sampled if " ± " in told else ""}{flags}</td>'
+            yield _greyed(cell) if status == "unreliable" else cell
+
+
+def _greyed(cell: str) -> str:
+    """The cell of a number that is unreliable: it is less conspicuous, and has its sign."""
+    return cell.replace('class="num"', 'class="num u"', 1)
 
 
 def _held(

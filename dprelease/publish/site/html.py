@@ -8,13 +8,9 @@ page without any such element can be told at a glance, and text in one is escape
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
-from markupsafe import Markup
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
@@ -34,12 +30,13 @@ from dprelease.publish.figure_words import (
     warning_above,
 )
 from dprelease.publish.html_text import render_page
-from dprelease.publish.numbers import at_most, odds_factor, percent, with_margin
+from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.packed import size_in
-from dprelease.publish.site.cells import rows
-from dprelease.publish.site.chart import Chart, chart
-from dprelease.publish.site.notes import about_rows, not_in_the_margins
+from dprelease.publish.site.chart import Chart, charts_of
+from dprelease.publish.site.front import key_figures, tables_on_front
+from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
+from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
 
 __all__ = ["html_files", "site_files"]
@@ -47,7 +44,6 @@ __all__ = ["html_files", "site_files"]
 INDEX = "index.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
-_AT_ONCE = 1_000
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
 # Files of every bundle; these need not be made before the page.
 ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
@@ -96,7 +92,8 @@ class Section:
         legend: The signs that occur in the rows that are shown, with their words.
         first: The first row that is shown, from 0.
         shown: How many rows are.
-        rows: They, as HTML; None: of a section that is no part of a page yet.
+        parts: Its measures, as many side by side as a sheet of paper holds.
+        blocks: These rows with the measures of each part; none of a section that is no part of a page yet.
     """
 
     table: PublishedTable
@@ -118,7 +115,8 @@ class Section:
     legend: tuple[tuple[str, str], ...] = ()
     first: int = 0
     shown: int = 0
-    rows: Markup | None = None
+    parts: tuple[PaperPart, ...] = ()
+    blocks: tuple[PartRows, ...] = ()
 
     @property
     def held(self) -> int:
@@ -128,8 +126,8 @@ class Section:
     def of_rows(self, first: int, last: int) -> Section:
         """The same with these of its rows, from 0 and ``last`` not among them."""
         told = () if self.signs is None else self.signs.legend(self.table, first, last)
-        made = rows(self.table, first, last, self.signs)
-        return replace(self, first=first, shown=last - first, rows=made, legend=told)
+        made = part_rows(self.table, self.parts, first, last, self.signs)
+        return replace(self, first=first, shown=last - first, blocks=made, legend=told)
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -150,16 +148,21 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
     places = paged(content.tables, of.keys(), sharing=plan.publish.layout > 2)
     several = {each.workload.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
     shared = _shared(content)
+    on_front = tables_on_front(several.values())
     found: dict[str, bytes] = {}
-    sections, entries, several_on = [], [], dict[str, list[Section]]()
+    sections, entries, several_on, fronts, single = [], [], dict[str, list[Section]](), dict[str, list[Section]](), []
     for table, place in zip(content.tables, places, strict=True):
         query = None if table.derived else queries[table.name]
         workload = several[of[table.name]] if table.name in of else None
         whole = _section(content, table, query, files, place.pages, workload)
         if place.rows is not None:
             sections.append(whole.of_rows(0, place.rows))
+        entry = _entry(table, place, files)
+        single.append((table, whole.title, entry["href"], whole.signs))
         if workload is None:
-            entries.append((table, _entry(table, place, files)))
+            entries.append((table, entry))
+        elif table.name in on_front:
+            fronts.setdefault(workload.workload.name, []).append(whole.of_rows(0, table.cells))
         if place.shared:
             several_on.setdefault(place.pages[0].path, []).append(whole.of_rows(0, table.cells))
         else:
@@ -171,10 +174,12 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         "index.html.j2",
         **shared,
         **_guarantee(content),
-        **_reading(content),
+        **reading_of(content),
         sections=sections,
         groups=_groups(entries),
         crosstabs=tuple(several.values()),
+        fronts=fronts,
+        figures=key_figures(single),
         adding=[each for each in several.values() if each.adds],
         above_zero=all("nonnegative" in each.workload.post for each in several.values()),
         ordinary=bool(entries),
@@ -258,35 +263,6 @@ def _account(facts: AccountFacts) -> dict[str, str]:
     return {"name": facts.label, "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
 
-def _reading(content: Content) -> dict[str, Any]:
-    """What the paragraph on noisy numbers speaks of."""
-    measures = [measure for table in content.tables for measure in table.measures]
-    # Of a number that was moved off its estimate no margin around it can be promised.
-    plain = [each for each in measures if each.unadjusted is None]
-    bare = (np.isfinite(each.value) & ~np.isfinite(each.margin) for each in measures)
-    return {
-        "outside": percent(1 - content.plan.publish.confidence),
-        "example": next((found for found in map(_example, plain) if found), None),
-        "moved": len(plain) < len(measures),
-        "plain": bool(plain),
-        "tested": any(each.tested for each in plain),
-        "marginless": any(bool(each.any()) for each in bare),
-        "shared": any(len(step.answers) > 1 for step in content.plan.steps),
-    }
-
-
-def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
-    """The first number with a margin, which the explanation takes up."""
-    for first in range(0, len(measure.status), _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
-        floats = (each[part].tolist() for each in (measure.value, measure.margin, measure.lower, measure.upper))
-        for value, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
-            plain = not measure.held or lower < value < upper
-            if status == "ok" and math.isfinite(margin) and plain:
-                return measure.name, *with_margin(value, margin, measure.places)
-    return None
-
-
 def _section(
     content: Content,
     table: PublishedTable,
@@ -297,9 +273,8 @@ def _section(
 ) -> Section:
     """What is said of a table, without its rows."""
     limit = query.suppress_below if query is not None else None
-    drawn = [chart(table, measure) for measure in table.measures]
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
-    figures = content.plan.publish.figures
+    figures, signs = content.plan.publish.figures, signs_of(content.plan, table)
     return Section(
         table=table,
         title=_title(table, crosstabs),
@@ -314,13 +289,14 @@ def _section(
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
         moved=moved,
-        charts=tuple(each for each in drawn if each is not None),
+        charts=charts_of(table),
         downloads=downloads(table.name, files),
         pages=pages,
         crosstabs=crosstabs,
-        signs=signs_of(content.plan, table),
+        signs=signs,
         caution=sum(each.status.count("caution") for each in table.measures),
         warning=warning_above(content.plan, table, query),
+        parts=paper_parts(table, signs),
     )
 
 

@@ -6,18 +6,26 @@ chosen by the noise (suppression, private keys), makes numbers wrong on the whol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from dprelease.catalog.table import Binned, Column, Key, Table
+from dprelease.estimate import PublishedMeasure
 from dprelease.estimate.sampling import is_sampled
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.rounding import is_rounded
-from dprelease.publish.numbers import at_most, percent, so_many
+from dprelease.publish.base import Content
+from dprelease.publish.numbers import at_most, percent, so_many, with_margin
 
-__all__ = ["about_rows", "not_in_the_margins", "top_codes"]
+__all__ = ["about_rows", "not_in_the_margins", "reading_of", "top_codes"]
+
+_AT_ONCE = 1_000
 
 _MADE = {"sum": "sums, means and spreads", "quantile": "quantiles"}
 
@@ -222,3 +230,32 @@ def _either(names: list[str]) -> str:
 
 def _span(low: Fraction, high: Fraction) -> str:
     return f"{exact_text(low)} to {exact_text(high)}"
+
+
+def reading_of(content: Content) -> dict[str, Any]:
+    """What the paragraph on noisy numbers speaks of."""
+    measures = [measure for table in content.tables for measure in table.measures]
+    # Of a number that was moved off its estimate no margin around it can be promised.
+    plain = [each for each in measures if each.unadjusted is None]
+    bare = (np.isfinite(each.value) & ~np.isfinite(each.margin) for each in measures)
+    return {
+        "outside": percent(1 - content.plan.publish.confidence),
+        "example": next((found for found in map(_example, plain) if found), None),
+        "moved": len(plain) < len(measures),
+        "plain": bool(plain),
+        "tested": any(each.tested for each in plain),
+        "marginless": any(bool(each.any()) for each in bare),
+        "shared": any(len(step.answers) > 1 for step in content.plan.steps),
+    }
+
+
+def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
+    """The first number with a margin, which the explanation takes up."""
+    for first in range(0, len(measure.status), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        floats = (each[part].tolist() for each in (measure.value, measure.margin, measure.lower, measure.upper))
+        for value, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
+            plain = not measure.held or lower < value < upper
+            if status == "ok" and math.isfinite(margin) and plain:
+                return measure.name, *with_margin(value, margin, measure.places)
+    return None

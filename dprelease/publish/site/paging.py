@@ -1,12 +1,13 @@
 """What of the tables stands on ``index.html``, and what on pages of their own; known from keys and the plan alone.
 
-The limits: no page is planned to be larger than 2 MB. A page holds at most 2,000 rows of one table. On the index stands
-every table of up to 200 rows whole and the first 50 rows of every longer one, as long as there are at most 40 tables
-and the page stays small enough; else the index lists the tables by name, and every one of them has a page. The tables
-of a workload always have pages of their own. A table that is not whole on the index is on ``pages/<table>.html``,
-``pages/<table>-2.html`` and so on: whole, if it has at most 50,000 rows, else with its first 2,000 rows; its files have
-the others. In all tables together there are at most 500,000 rows on such pages: where there would be more, the limit of
-50,000 is lowered step by step, to 50 in the end.
+The limits: no page is planned to be larger than 2 MB, and none of one table than 1 MB. A page holds at most 2,000 rows
+of one table. On the index stands every table of up to 200 rows whole and the first 50 rows of every longer one, as long
+as there are at most 40 tables and the page stays small enough; else the index lists the tables by name, and every one
+of them has a page. The tables of a workload always have pages of their own; up to four small ones stand on the index
+as well. A table that is not whole on the index is on ``pages/<table>.html``, ``pages/<table>-2.html`` and so on: whole,
+if it has at most 100,000 rows, else with its first 2,000 rows; its files have the others. In all tables together there
+are at most 500,000 rows on such pages: where there would be more, the limit of 100,000 is lowered step by step, to 50
+in the end.
 
 Sizes are estimated from above, not measured, so that noise decides neither the number of pages nor their names: a
 number with its margin is taken to need 200 bytes, which is enough for numbers of up to 15 digits. A page has at least
@@ -27,21 +28,24 @@ from dprelease.estimate import PublishedTable
 from dprelease.estimate.keys import coded
 from dprelease.publish.base import key_as_text
 from dprelease.publish.html_text import inert
-from dprelease.publish.site.chart import MOST_BARS
+from dprelease.publish.site.chart import most_bars
 
 __all__ = [
-    "FIRST", "LARGEST_PAGE", "MOST_IN_ALL", "MOST_ROWS", "MOST_TABLES", "MOST_WHOLE", "WHOLE",
+    "FIRST", "LARGEST_OF_TABLE", "LARGEST_PAGE", "MOST_IN_ALL", "MOST_ROWS", "MOST_TABLES", "MOST_WHOLE", "WHOLE",
     "Page", "Paged", "page_path", "paged",
 ]  # fmt: skip
 
 LARGEST_PAGE = 2_000_000
+LARGEST_OF_TABLE = 1_000_000
 MOST_ROWS = 2_000
 WHOLE, FIRST, MOST_TABLES = 200, 50, 40
 MOST_SHARING = 50  # tables of a page
 MOST_IN_ALL = 500_000  # rows on pages of tables, in all of them together
-MOST_WHOLE = (50_000, 10_000, MOST_ROWS, 1_000, 500, 200, 100, FIRST)  # rows of a table that is whole on its pages
+# Rows of a table that is whole on its pages.
+MOST_WHOLE = (100_000, 50_000, 10_000, MOST_ROWS, 1_000, 500, 200, 100, FIRST)
 _LONGEST_NAME = 80  # of a file, before its ending; with it a bundle's path may have 100 signs
 _FRAME = 120_000  # of a page without tables: style sheet, explanations, a list of files
+_FRONT = 300_000  # of the index: four tables of workloads with up to 60 rows, with their charts
 _NUMBER, _BAR, _WORDS, _MEANING = 200, 900, 6_000, 400
 
 
@@ -79,12 +83,13 @@ def paged(tables: Sequence[PublishedTable], apart: Collection[str] = (), *, shar
     on_index = [0 if table.name in apart else table.cells if table.cells <= WHOLE else FIRST for table in tables]
     others = [table for table in tables if table.name not in apart]
     size = sum(map(_around, others)) + sum(width * rows for width, rows in zip(widths, on_index, strict=True))
-    listed = len(others) > MOST_TABLES or size > LARGEST_PAGE - _FRAME
+    first = _FRONT if apart else 0
+    listed = len(others) > MOST_TABLES or size > LARGEST_PAGE - _FRAME - first
     names = {table.name.lower() for table in tables}
     found = []
     for table, width, here, there in zip(tables, widths, on_index, shown, strict=True):
         named = listed or table.name in apart
-        room = LARGEST_PAGE - _FRAME - _around(table)
+        room = LARGEST_OF_TABLE - _FRAME - _around(table)
         most = max(1, min(MOST_ROWS, room // width))
         pages = _pages(table.name, there, most, names) if named or here < table.cells else ()
         found.append(Paged(None if named else here, pages))
@@ -145,7 +150,8 @@ def _pages(name: str, shown: int, rows: int, names: set[str]) -> tuple[Page, ...
 def _width(table: PublishedTable, shown: int) -> int:
     """Bytes of a row, at most, of the first ``shown`` ones."""
     keys = sum(_widest(column, keys[:shown]) for column, keys in zip(table.key_columns, table.keys, strict=True))
-    return 40 + keys + _NUMBER * sum(1 if each.unadjusted is None else 2 for each in table.measures)
+    numbers = sum(1 if each.unadjusted is None else 2 for each in table.measures)
+    return (40 + keys) * max(1, len(table.measures)) + _NUMBER * numbers  # keys stand again in each part
 
 
 def _widest(column: Column, keys: Sequence[Key]) -> int:
@@ -160,5 +166,4 @@ def _widest(column: Column, keys: Sequence[Key]) -> int:
 
 def _around(table: PublishedTable) -> int:
     """Bytes of what stands around the rows of a table, its charts above all, at most."""
-    charts = _BAR * table.cells * len(table.measures) if table.cells <= MOST_BARS else 0
-    return _WORDS + _MEANING * len(table.measures) + charts
+    return _WORDS + _MEANING * len(table.measures) + _BAR * most_bars(table)

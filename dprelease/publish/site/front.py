@@ -1,0 +1,84 @@
+"""What of the tables a reader meets first: single numbers as key figures, and a small table of each workload's level.
+
+Which tables these are follows from keys and the plan alone: a page that looked for the largest number would state a
+finding that nobody has checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from dprelease.estimate import PublishedTable
+from dprelease.publish.figure_words import Signs
+from dprelease.publish.site.cells import rows
+from dprelease.publish.site.chart import MOST_BARS
+from dprelease.publish.site.workloads import Crosstabs
+
+__all__ = ["MOST_ON_FRONT", "KeyFigure", "key_figures", "tables_on_front"]
+
+MOST_ON_FRONT = 4  # tables of workloads on the index
+_MOST_FIGURES = 4
+_CELL = re.compile(r'<td class="num[^"]*">(.*?)</td>')
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """A number of a table that has one row, as its table shows it: with its margin or its interval.
+
+    Attributes:
+        cell: It, as HTML.
+        title: Of its table.
+        measure: Its name; empty where the table has no other.
+        href: Where the table is, from the folder of the bundle.
+    """
+
+    cell: Markup
+    title: str
+    measure: str
+    href: str
+
+
+def key_figures(found: Iterable[tuple[PublishedTable, str, str, Signs | None]]) -> tuple[KeyFigure, ...]:
+    """The first four numbers of tables with one row.
+
+    Args:
+        found: Every table with its title, where it is, and the signs of its numbers.
+
+    An unreliable number is none, and neither is one that its cell shows without an interval: that of a number which was
+    moved by the rules of older plans is about the estimate before.
+    """
+    figures: list[KeyFigure] = []
+    for table, title, href, signs in found:
+        if table.cells != 1 or len(figures) >= _MOST_FIGURES:
+            continue
+        cells = _CELL.findall(rows(table, 0, 1, signs))
+        for measure in table.measures:
+            cell = cells.pop(0)
+            if measure.unadjusted is not None:
+                cells.pop(0)  # the estimate before
+            beside = (measure.unadjusted is None or measure.held) and measure.lower[0] <= measure.upper[0]
+            if beside and measure.status[0] in ("ok", "caution"):
+                name = measure.name if len(table.measures) > 1 else ""
+                figures.append(KeyFigure(Markup(cell), title, name, href))  # noqa: S704 - as in its table
+    return tuple(figures[:_MOST_FIGURES])
+
+
+def tables_on_front(workloads: Iterable[Crosstabs]) -> Mapping[str, Crosstabs]:
+    """The tables of workloads that the index shows: of each level the first with 2 to 60 rows, four tables in all.
+
+    Returns:
+        The workload of each, by the name of the table.
+    """
+    found: dict[str, Crosstabs] = {}
+    for each in workloads:
+        levels: set[int] = set()
+        for name in each.workload.tables:
+            level, _ = each.workload.place(name)
+            if level not in levels and 2 <= each.tables[name].cells <= MOST_BARS and len(found) < MOST_ON_FRONT:
+                levels.add(level)
+                found[name] = each
+    return found

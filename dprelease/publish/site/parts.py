@@ -1,0 +1,121 @@
+"""A wide table as several beside which the keys stand again, so that no column is lost on paper.
+
+How wide a number is follows from the largest and smallest that its column has: these are written as the page writes
+them. The rows of a block have the same order in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from markupsafe import Markup
+
+from dprelease.catalog.table import Column
+from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.estimate.keys import coded
+from dprelease.publish.figure_words import Signs
+from dprelease.publish.site.cells import rows
+
+__all__ = ["PaperPart", "PartRows", "paper_parts", "part_rows"]
+
+# Signs that fit beside one another on an upright sheet of A4, in the size of print and in the small one of `.wide`.
+_UPRIGHT, _SMALL = 84, 112
+_GAP = 3  # around a number
+_MOST_KEY = 30  # of a key before it is broken over lines
+_CELL = re.compile(r"<td.*?</td>")
+_LINE = re.compile(r'<span class="cut">')  # begins a line of its own
+_TAG = re.compile(r"<[^>]*>")
+
+
+@dataclass(frozen=True)
+class PaperPart:
+    """Measures that stand side by side, and whether any part of the table needs small print on paper."""
+
+    measures: tuple[PublishedMeasure, ...]
+    wide: bool
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """Rows of a table with the measures of a part: their names, the rows as HTML, and the part's ``wide``."""
+
+    names: tuple[str, ...]
+    rows: Markup
+    wide: bool
+
+
+def paper_parts(table: PublishedTable, signs: Signs | None = None) -> tuple[PaperPart, ...]:
+    """The measures of a table in their order, as many in a part as a sheet of paper holds, and at least one."""
+    if not table.measures:
+        return (PaperPart((), wide=False),)
+    keys = sum(map(_key_width, table.key_columns)) or _MOST_KEY
+    widths = {each.name: _width(table, each, signs) for each in table.measures}
+    runs = list(_runs(table.measures, widths, _SMALL - keys))
+    wide = any(keys + sum(widths[each.name] for each in run) > _UPRIGHT for run in runs)
+    return tuple(PaperPart(run, wide) for run in runs)
+
+
+def part_rows(
+    table: PublishedTable, parts: Sequence[PaperPart], first: int, last: int, signs: Signs | None = None
+) -> tuple[PartRows, ...]:
+    """The rows ``first`` to ``last`` (from 0, ``last`` not among them), once for each part."""
+    return tuple(
+        PartRows(
+            tuple(each.name for each in part.measures),
+            rows(replace(table, measures=part.measures), first, last, signs),
+            part.wide,
+        )
+        for part in parts
+    )
+
+
+def _runs(
+    measures: Sequence[PublishedMeasure], widths: dict[str, int], room: int
+) -> Iterator[tuple[PublishedMeasure, ...]]:
+    """Measures in their order, in as few runs as fit and of about equal number."""
+    total = sum(widths.values())
+    target = -(
+        -total // max(1, -(-total // max(room, 1)))
+    )  # shared evenly, so that the last one is not a single column
+    run: list[PublishedMeasure] = []
+    used = 0
+    for each in measures:
+        width = widths[each.name]
+        if run and (used + width > room or used >= target):
+            yield tuple(run)
+            run, used = [], 0
+        run.append(each)
+        used += width
+    yield tuple(run)
+
+
+def _key_width(column: Column) -> int:
+    labels = [f"{label} {key}" for key, label in column.labels.items()]
+    longest = max(map(len, (column.name, *labels, *map(str, column.keys or ()))), default=0)
+    return min(longest, _MOST_KEY) + _GAP
+
+
+def _width(table: PublishedTable, measure: PublishedMeasure, signs: Signs | None) -> int:
+    """Signs of the widest line of a measure's cells, both of one that was moved."""
+    columns = 1 if measure.unadjusted is None else 2
+    head = max(map(len, measure.name.split()))
+    one = replace(table, measures=(measure,))
+    lines = [len(measure.name) // 2, head]
+    for at in sorted(_extremes(measure)):
+        for cell in _CELL.findall(rows(one, at, at + 1, signs)):
+            lines += [len(_TAG.sub("", line).strip()) for line in _LINE.split(cell)]
+    return columns * (max(lines) + _GAP)
+
+
+def _extremes(measure: PublishedMeasure) -> set[int]:
+    """Rows with the numbers that take the most room: the largest, and those with the finest and the largest margins."""
+    found = set()
+    for each in (np.abs(measure.value), measure.margin, np.abs(measure.lower), measure.upper):
+        known = np.isfinite(each)
+        if known.any():
+            found |= {int(np.argmax(np.where(known, each, -np.inf))), int(np.argmin(np.where(known, each, np.inf)))}
+    states = coded(measure.status)
+    return found | set(np.unique(states.codes, return_index=True)[1].tolist())

@@ -1,0 +1,72 @@
+"""The front page begins with numbers, and says of them what their tables say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from dprelease.estimate import PublishedMeasure, PublishedTable, Status
+from dprelease.publish.figure_words import Signs
+from dprelease.publish.site.front import MOST_ON_FRONT, key_figures, tables_on_front
+from dprelease.publish.site.paging import Paged
+from dprelease.publish.site.workloads import crosstabs_of
+from tests.unit.test_publish_pages import Outline
+from tests.unit.test_site_workloads import census, tall, wide
+
+
+def single(value: float = 48.0, margin: float = 5.0, status: Status = "ok", **more: object) -> PublishedTable:
+    numbers, reach = np.array([value]), np.array([margin])
+    measure = PublishedMeasure(
+        "n", None, numbers, reach / 2, reach, numbers - reach, numbers + reach, (status,), 0, False
+    )
+    made = replace(measure, **more)  # type: ignore[arg-type]
+    return PublishedTable("t", "Everybody", (), (), (made,), Fraction(95, 100), 1)
+
+
+def told(*tables: PublishedTable) -> list[tuple[str, str]]:
+    found = key_figures((each, each.title, f"pages/{each.name}.html", None) for each in tables)
+    return [(" ".join(Outline(str(each.cell)).text.split()), each.measure) for each in found]
+
+
+def test_a_key_figure_stands_with_its_margin() -> None:
+    assert told(single()) == [("48 ± 5", "")]
+    two = single()
+    assert told(replace(two, measures=(two.measures[0], replace(two.measures[0], name="m")))) == [
+        ("48 ± 5", "n"),
+        ("48 ± 5", "m"),
+    ]
+
+
+def test_what_is_unreliable_or_has_no_interval_is_no_key_figure() -> None:
+    assert told(single(status="unreliable")) == []
+    assert told(single(np.nan, np.nan, "blank")) == []
+    assert told(single(margin=float("nan"))) == []
+    assert told(replace(single(), cells=2)) == []
+    assert len(told(*[single()] * 9)) == 4
+
+
+def test_a_number_that_was_moved_stands_with_the_interval_that_holds_it_or_is_no_key_figure() -> None:
+    before = np.array([43.0])
+    assert told(single(unadjusted=before)) == []  # its interval is about the estimate before
+    states = ("caution", "unreliable", "withheld", "no_estimate", "low")
+    signs = Signs(dict.fromkeys(states, "[s]"), dict.fromkeys(states, "words"), np.zeros(1, dtype=bool))
+    table = single(unadjusted=before, held=True)
+    other = replace(table.measures[0], name="m", value=np.array([1048.0]), upper=np.array([1050.0]))
+    found = key_figures([(replace(table, measures=(table.measures[0], other)), "T", "x", signs)])
+    assert [Outline(str(each.cell)).text for each in found] == ["48 (43 to 53)", "1,048 (43 to 1,050)"]
+
+
+def test_each_level_of_a_workload_has_its_first_small_table_on_the_front_page() -> None:
+    for made in (wide, tall, census):
+        content, files = made()
+        page = files["index.html"].decode()
+        workloads = content.plan.workloads
+        found = tables_on_front(crosstabs_of(workloads, content.tables, [Paged(None, ())] * len(content.tables)))
+        assert 1 <= len(found) <= MOST_ON_FRONT
+        levels = [(each.workload.name, each.workload.place(name)[0]) for name, each in found.items()]
+        assert len(set(levels)) == len(levels)
+        for name, each in found.items():
+            assert 2 <= each.tables[name].cells <= 60
+            assert page.count(f'<caption id="caption-{name}">') == 1
