@@ -35,7 +35,7 @@ MISS = 1e-6
 Shown = Callable[[str, int, int], None]
 Answers = npt.NDArray[np.int64]
 _DELTAS = (1e-4, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # of the claimed curve, beside that of the budget
-_FEWEST, _MOST, _TRIAL = 400, 1_000_000, 100  # runs a side
+_FEWEST, _MOST, _TRIAL = 40, 1_000_000, 100  # runs a side
 _HELD = 16_000_000  # numbers of all runs of a side, for memory
 _NUMBERS = 48  # of one step that an attack looks at, those that change most
 _STATISTICS = 3  # of a step at most
@@ -182,10 +182,7 @@ class _Attack:
         first, second = pair.first[step.id], pair.second[step.id]
         draw = _drawer(step, pair, first, second)
         choice, places = step.choosing is not None or step.selecting is not None, _places(step, pair)
-        draw(first, 2)  # tables that are made once
-        started = time.monotonic()
-        draw(first, _TRIAL)
-        runs = _affordable(self.seconds, (time.monotonic() - started) / _TRIAL, len(places))
+        runs = _affordable(self.seconds, _seconds_each(lambda runs: draw(first, runs), self.seconds), len(places))
         part = None if choice else _part(step, pair, places)
         scores: dict[str, Learner] = {"learned": linear_score}
         if part is not None:
@@ -208,11 +205,9 @@ class _Attack:
             if steps:
                 parts = [(step, _places(step, _of_step(step, pair))) for step in steps]
                 kept = [_part(step, _of_step(step, pair), places) for step, places in parts]
-                answers_of(self.data, pair.first, parts, 2)
-                started = time.monotonic()
-                answers_of(self.data, pair.first, parts, _TRIAL)
-                each = (time.monotonic() - started) / _TRIAL
-                runs = _affordable(2 * self.seconds / len(self.searched.whole), each, sum(len(at) for _, at in parts))
+                seconds = 2 * self.seconds / len(self.searched.whole)
+                each = _seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
+                runs = _affordable(seconds, each, sum(len(at) for _, at in parts))
                 sides = [answers_of(self.data, boxes, parts, runs) for boxes in (pair.first, pair.second)]
                 scores: dict[str, Learner] = {
                     "learned": linear_score,
@@ -277,6 +272,17 @@ def _drawer(step: Step, pair: Pair, first: Boxes, second: Boxes) -> Callable[[Bo
         for at in [place // cells]
     ]
     return lambda boxes, runs: draws_of(step, boxes, held, runs)[:, kept]
+
+
+def _seconds_each(draw: Callable[[int], object], seconds: float) -> float:
+    """How long a run takes, by a few of them: by more where these are quick."""
+    draw(1)  # makes the tables that are made once
+    each, runs = 0.0, 2
+    while runs <= _TRIAL and each * runs < seconds / 20:
+        started = time.monotonic()
+        draw(runs)
+        each, runs = (time.monotonic() - started) / runs, runs * 7
+    return each
 
 
 def _affordable(seconds: float, each: float, numbers: int) -> int:
