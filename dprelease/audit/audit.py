@@ -35,7 +35,7 @@ MISS = 1e-6
 Shown = Callable[[str, int, int], None]
 Answers = npt.NDArray[np.int64]
 _DELTAS = (1e-4, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # of the claimed curve, beside that of the budget
-_FEWEST, _MOST, _TRIAL = 40, 1_000_000, 100  # runs a side
+_FEWEST, _MOST, _TRIAL = 60, 1_000_000, 100  # runs a side
 _HELD = 16_000_000  # numbers of all runs of a side, for memory
 _NUMBERS = 48  # of one step that an attack looks at, those that change most
 _STATISTICS = 3  # of a step at most
@@ -54,7 +54,7 @@ class DrawAudit:
         claimed: The epsilon that is claimed at it.
         proved: The largest lower bound of it; 0 where nothing is proved.
         reached: The part of the stated sensitivity that the two data sets differ by; None of all together.
-        runs: Answers on each data set.
+        runs: Answers on each data set; 0 where there was no time for enough of them.
         seconds: That it took.
         breaches: What is worse than claimed, in words; empty: nothing was found.
     """
@@ -184,6 +184,8 @@ class _Attack:
         choice, places = step.choosing is not None or step.selecting is not None, _places(step, pair)
         runs = _affordable(self.seconds, _seconds_each(lambda runs: draw(first, runs), self.seconds), len(places))
         part = None if choice else _part(step, pair, places)
+        if not runs:
+            return [], 0
         scores: dict[str, Learner] = {"learned": linear_score}
         if part is not None:
             scores["claimed law"] = lambda one, other: ratio_score([part])
@@ -208,6 +210,7 @@ class _Attack:
                 seconds = 2 * self.seconds / len(self.searched.whole)
                 each = _seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
                 runs = _affordable(seconds, each, sum(len(at) for _, at in parts))
+            if runs:
                 sides = [answers_of(self.data, boxes, parts, runs) for boxes in (pair.first, pair.second)]
                 scores: dict[str, Learner] = {
                     "learned": linear_score,
@@ -219,7 +222,7 @@ class _Attack:
         breaches += _refuted(found, claims)
         normal = bool(steps) and all("gaussian" in step.mechanism and step.scale >= _LATTICE for step in steps)
         return DrawAudit(
-            "whole release" if not number else f"whole release, other table {number}",
+            "whole release" if not number else f"whole release, other rows {number}",
             "",
             claims[0][0],
             claims[0][1],
@@ -276,9 +279,12 @@ def _drawer(step: Step, pair: Pair, first: Boxes, second: Boxes) -> Callable[[Bo
 
 def _seconds_each(draw: Callable[[int], object], seconds: float) -> float:
     """How long a run takes, by a few of them: by more where these are quick."""
+    first = time.monotonic()
     draw(1)  # makes the tables that are made once
-    each, runs = 0.0, 2
-    while runs <= _TRIAL and each * runs < seconds / 20:
+    each, runs = time.monotonic() - first, 2
+    if each > seconds:
+        return each
+    while runs <= _TRIAL and (runs == 2 or each * runs < seconds / 20):
         started = time.monotonic()
         draw(runs)
         each, runs = (time.monotonic() - started) / runs, runs * 7
@@ -286,9 +292,10 @@ def _seconds_each(draw: Callable[[int], object], seconds: float) -> float:
 
 
 def _affordable(seconds: float, each: float, numbers: int) -> int:
-    """Runs a side, an even number; what is drawn at once is quicker than the few draws of the trial say."""
+    """Runs a side, an even number; none where there is no time for so few that they could prove something."""
     most = min(_MOST, _HELD // max(1, numbers))
-    return 2 * (max(_FEWEST, min(most, int(seconds / (2 * max(each, 1e-7))))) // 2)
+    runs = min(most, int(seconds / (2 * max(each, 1e-7))))
+    return 0 if runs < _FEWEST else 2 * (runs // 2)
 
 
 def _refuted(found: Sequence[Evidence], claims: Sequence[tuple[float, float]]) -> list[str]:

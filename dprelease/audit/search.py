@@ -46,7 +46,7 @@ class Searched:
 
     Attributes:
         best: By step the pair that moves it most.
-        whole: Pairs that move all of a group of steps most.
+        whole: Pairs that move all of a group of steps most, and some of them most beside the others.
         broken: By step the stated bounds that a pair exceeds.
         tried: How many units.
     """
@@ -86,7 +86,8 @@ def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], sec
         return
     if not replaced:
         earlier.append((others, first))
-    best, begun = None, time.monotonic()
+    largest: dict[str, Pair] = {}
+    begun = time.monotonic()
     for tried in range(_MOST):
         if tried >= _FEWEST and (time.monotonic() - begun > seconds or _all_reached(found, steps)):
             break
@@ -96,13 +97,12 @@ def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], sec
             return
         found.tried += 1
         for before, known in earlier:
-            pair = _compared(data, steps, (before, units), known, counted, found)
-            if pair is not None and (best is None or pair.size > best.size):
-                best = pair
+            for way, pair in _compared(data, steps, (before, units), known, counted, found).items():
+                if way not in largest or pair.size > largest[way].size:
+                    largest[way] = pair
         if replaced:
             earlier = [*earlier[-_KEPT + 1 :], (units, counted)]
-    if best is not None:
-        found.whole.append(best)
+    found.whole += largest.values()
 
 
 def _boxes(
@@ -129,9 +129,13 @@ def _compared(
     first: dict[str, Boxes],
     second: dict[str, Boxes],
     found: Searched,
-) -> Pair | None:
-    """What a pair moves in every step; what it moves in all of them together, as a pair of its own."""
-    together = 0.0
+) -> dict[str, Pair]:
+    """What a pair moves in every step; by way what it moves in all of them together, as pairs of their own.
+
+    One way is the sum. The other is how much more one step moves than another: noise that two steps share is gone from
+    their difference, and a unit that is in both alike is gone with it.
+    """
+    sizes: list[float] = []
     for step in (each.step for each in steps):
         try:
             change = change_of(step, first[step.id], second[step.id])
@@ -141,7 +145,9 @@ def _compared(
         for says in broken_bounds(step, change):
             found.broken.setdefault(step.id, {})[says] = None
         size = size_of(step, change)
-        together += size**2
+        sizes.append(size)
         if size and (step.id not in found.best or size > found.best[step.id].size):
             found.best[step.id] = Pair(units, {step.id: first[step.id]}, {step.id: second[step.id]}, change, size)
-    return Pair(units, first, second, np.zeros(0, dtype=np.int64), together) if together else None
+    nothing = np.zeros(0, dtype=np.int64)
+    ways = {"sum": sum(size**2 for size in sizes), "contrast": max(sizes, default=0) - min(sizes, default=0)}
+    return {way: Pair(units, first, second, nothing, size) for way, size in ways.items() if size}
