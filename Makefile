@@ -12,7 +12,7 @@ SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check laws stats golden e2e bench nightly kills docs constraints dist clean
+.PHONY: help setup demo test test-all check laws stats faults golden e2e bench nightly kills docs constraints dist clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ laws: $(VENV)/.dev ## properties that hold for every measure, accountant and pla
 
 stats: $(VENV)/.dev ## is the noise the noise: fit, power, coverage
 	$(PYTEST) tests/statistical
+
+faults: $(VENV)/.dev ## every planted fault of the measuring path, against what must find it
+	$(PYTEST) tests/faults
 
 golden: $(VENV)/.dev ## published figures reproduced
 	$(PYTEST) tests/golden

@@ -28,6 +28,7 @@ from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
 from dprelease.cli.ledger.show import ledger_app
 from dprelease.cli.new.command import new_command
+from dprelease.cli.operate.audit import audit_command
 from dprelease.cli.operate.demo import demo_command
 from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.explain import explain_command
@@ -68,6 +69,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor_command,
     "metrics": metrics_command,
     "demo": demo_command,
+    "audit": audit_command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=PlanArguments if _command is plan_command else None)(_command)

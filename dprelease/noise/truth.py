@@ -1,7 +1,7 @@
-"""The un-noised numbers themselves, for ``release/tuning/utility.py`` and nothing else (a repository test).
+"""The un-noised numbers themselves, for ``release/tuning/utility.py`` and ``audit/`` and nothing else.
 
-A release never needs them. A comparison of a plan with the truth, on stand-in data, does: these functions open what
-mechanisms open, in one place with one caller, so that everything else stays shut.
+A release never needs them. A comparison of a plan with the truth, on stand-in data, does, and so does an attack on
+made-up rows: these functions open what mechanisms open, in one place, so that everything else stays shut.
 """
 
 from __future__ import annotations
@@ -13,13 +13,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.noise.exact import Exact, ExactHistogram, open_exact, open_histogram
+from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, Key, open_exact, open_histogram, open_keys
 
 if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, nor the other way round
     from dprelease.catalog.factor import Factor
     from dprelease.catalog.residual import Residual
 
-__all__ = ["true_factor", "true_numbers", "true_prefixes", "true_quantile", "true_residual"]
+__all__ = [
+    "repeated",
+    "repeated_histogram",
+    "repeated_keys",
+    "true_entries",
+    "true_factor",
+    "true_keys",
+    "true_numbers",
+    "true_prefixes",
+    "true_quantile",
+    "true_residual",
+]
 
 Integers = npt.NDArray[np.int64]
 
@@ -88,3 +99,39 @@ def true_quantile(histogram: ExactHistogram, at: Fraction) -> npt.NDArray[np.flo
         needed = max(1, -(-at.numerator * int(below[-1]) // at.denominator))
         found[where[start]] = values[start + int(np.searchsorted(below, needed))]
     return found
+
+
+def true_entries(histogram: ExactHistogram) -> dict[tuple[int, int], int]:
+    """How many values of every cell are at every grid step, where any is: (cell, step) to a number."""
+    _, cell, value, count = open_histogram(histogram)
+    found: dict[tuple[int, int], int] = {}
+    for where, step, often in zip(cell.tolist(), value.tolist(), count.tolist(), strict=True):
+        found[where, step] = found.get((where, step), 0) + often
+    return {entry: often for entry, often in found.items() if often}
+
+
+def true_keys(keys: ExactKeys) -> dict[tuple[Key, ...], int]:
+    """How many units have each key that occurs."""
+    held, count = open_keys(keys)
+    return dict(zip(held, count.tolist(), strict=True))
+
+
+def repeated(exact: Exact, runs: int, cells: Integers) -> Exact:
+    """Some cells of a box, so many times one after the other, for that many draws at once."""
+    return Exact(np.tile(open_exact(exact)[cells], runs))
+
+
+def repeated_histogram(histogram: ExactHistogram, runs: int, cells: Integers) -> ExactHistogram:
+    """Some cells of a histogram, so many times one after the other, for that many draws at once."""
+    _, cell, value, count = open_histogram(histogram)
+    kept = np.isin(cell, cells)
+    place = np.searchsorted(cells, cell[kept])  # ``cells`` is rising
+    each = len(cells) * np.arange(runs)
+    where = (each[:, None] + place[None, :]).ravel()
+    return ExactHistogram(runs * len(cells), where, np.tile(value[kept], runs), np.tile(count[kept], runs))
+
+
+def repeated_keys(keys: ExactKeys, runs: int) -> ExactKeys:
+    """The keys so many times, each with the number of its draw as a further first part."""
+    held, count = open_keys(keys)
+    return ExactKeys([(run, *key) for run in range(runs) for key in held], np.tile(count, runs))

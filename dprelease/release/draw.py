@@ -31,6 +31,7 @@ from dprelease.noise import (
     TABLES_MECHANISMS,
     Exact,
     ExactHistogram,
+    ExactKeys,
     ExponentialQuantile,
     ExponentialTopK,
     Measurement,
@@ -43,7 +44,7 @@ from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
 from dprelease.release.data.sources import Pinned, tables_read
 
-__all__ = ["DataSource", "draw_batch"]
+__all__ = ["Box", "DataSource", "draw_batch", "hidden", "selected_keys"]
 
 Box = Exact | ExactHistogram
 Keys = tuple[tuple[Key, ...], ...]
@@ -141,7 +142,7 @@ class _Run:
         for step in rest:
             counted = product(self.batch.groupings(step), self.batch.asked(step))
             exact = [boxes[grouping][quantity] for grouping, quantity in counted]
-            noisy = Measurement(self.batch.id(step), _hidden(step, exact, self.source.sampler, self.batch.piece))
+            noisy = Measurement(self.batch.id(step), hidden(step, exact, self.source.sampler, self.batch.piece))
             hit("draw.drawn")
             numbers = self.batch.numbers(step) if keys is None else len(keys) * len(step.parts)
             if len(noisy.values) != numbers:
@@ -170,23 +171,27 @@ class _Run:
 
     def _select(self, step: Step, secret: bytes) -> Measurement:
         """Which keys appear; the ones that do not are known to nobody afterwards."""
-        if step.selecting is None:
-            raise BrokenPromiseError(f"step {step.id} selects keys without a threshold")
         source = self.source
         with source.pinned.reading(tables_read(source.catalog, self.batch.table)):
             occurring = source.engine.units_by_key(
                 source.catalog, self.batch.grouping, source.references, secret=secret
             )
-        if step.mechanism == "optimal_selection":
-            each = step.selecting.delta / step.sensitivity.l0
-            keys = OptimalSelection().draw(occurring, 1 / step.scale, each, step.selecting.left_out)
-        else:
-            keys = SELECTIONS[step.mechanism].draw(occurring, step.scale, step.selecting.threshold, source.sampler)
+        keys = selected_keys(step, occurring, source.sampler)
         drawn = Measurement(step.id, np.ones(len(keys), dtype=np.int64), keys=keys)
         return self.ledger.commit(self.key(step), drawn)
 
 
-def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece | None) -> npt.NDArray[np.int64]:
+def selected_keys(step: Step, occurring: ExactKeys, sampler: Sampler) -> Keys:
+    """The keys that a noisy selection shows."""
+    if step.selecting is None:
+        raise BrokenPromiseError(f"step {step.id} selects keys without a threshold")
+    if step.mechanism == "optimal_selection":
+        each = step.selecting.delta / step.sensitivity.l0
+        return OptimalSelection().draw(occurring, 1 / step.scale, each, step.selecting.left_out)
+    return SELECTIONS[step.mechanism].draw(occurring, step.scale, step.selecting.threshold, sampler)
+
+
+def hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece | None = None) -> npt.NDArray[np.int64]:
     """The noisy values of a step, of a joint one quantity after the other; of an invariant the very values.
 
     Those of a piece are the step's own numbers for the nodes of the piece, at the step's scale

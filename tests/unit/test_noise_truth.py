@@ -19,7 +19,7 @@ from dprelease.noise.truth import true_numbers, true_quantile, true_residual
 PACKAGE = Path(__file__).parents[2] / "dprelease"
 
 
-def test_one_file_of_the_package_may_know_the_truth() -> None:
+def test_few_files_of_the_package_may_know_the_truth() -> None:
     users = set()
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -28,7 +28,8 @@ def test_one_file_of_the_package_may_know_the_truth() -> None:
             module = node.module if isinstance(node, ast.ImportFrom) else ""
             if any(f"{module}.{name}".strip(".").startswith("dprelease.noise.truth") for name in names):
                 users.add(path.relative_to(PACKAGE).as_posix())
-    assert users == {"release/tuning/utility.py"}
+    # one compares a plan with the truth on stand-in data, the others attack it on rows that belong to nobody
+    assert users == {"release/tuning/utility.py", "audit/draws.py", "audit/pairs.py"}
 
 
 def test_what_is_handed_out_is_a_copy() -> None:

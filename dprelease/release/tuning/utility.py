@@ -51,7 +51,7 @@ from dprelease.release.tuning.error_figures import Errors, ErrorSums
 from dprelease.release.tuning.fine_grids import unrounded
 from dprelease.release.tuning.stand_in import require_consent, require_outside, stand_in
 
-__all__ = ["WATERMARK", "Utility", "compare_with_truth", "utility"]
+__all__ = ["WATERMARK", "ForgettingLedger", "Unpinned", "Utility", "compare_with_truth", "utility"]
 
 WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
 
@@ -170,8 +170,8 @@ def compare_with_truth(
         DpReleaseError: Errors of the engine, which hold no data.
         BrokenPromiseError: For anything else, by class only: its own text may hold a value.
     """
-    listening, ledger = _Listening(engine), _Forgetting(os.urandom(32))
-    source = DataSource(catalog, references, cast(Engine, listening), cast(Pinned, _Unpinned()))
+    listening, ledger = _Listening(engine), ForgettingLedger(os.urandom(32))
+    source = DataSource(catalog, references, cast(Engine, listening), cast(Pinned, Unpinned()))
     sums: dict[tuple[str, str], ErrorSums] = {}
     unexpected = ""
     try:
@@ -310,7 +310,7 @@ class _NoNoise:
         return 0
 
 
-class _Unpinned:
+class Unpinned:
     """In place of the recorded state of a release's data: there is no release. See ``stand_in.StandIn``."""
 
     @contextmanager
@@ -320,7 +320,7 @@ class _Unpinned:
 
 
 @dataclass(frozen=True)
-class _Forgetting:
+class ForgettingLedger:
     """In place of a ledger: knows no answer, and hands on what is drawn. ``key``: 32 bytes that rows are sampled by."""
 
     key: bytes

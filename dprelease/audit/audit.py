@@ -1,0 +1,322 @@
+"""The audit of one spec: pairs of made-up neighbours, many answers on both, and what they prove beside the claim."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.audit.bounds import epsilon_of_mu
+from dprelease.audit.draws import draws_of, keys_drawn, one_by_one
+from dprelease.audit.evidence import EVENTS, Evidence, Learner, Part, evidence, linear_score, listed_score, ratio_score
+from dprelease.audit.pairs import AuditData, Boxes, change_of, numbers_of
+from dprelease.audit.path import answers_of, answers_read, joint_steps
+from dprelease.audit.search import Pair, Searched, search
+from dprelease.errors import BrokenPromiseError
+from dprelease.noise import ExactKeys
+from dprelease.noise.truth import true_keys
+from dprelease.plan.document import ReleasePlan, Step
+from dprelease.privacy.accountants import smallest
+from dprelease.privacy.event import Event
+from dprelease.release.planning import open_target, plan_release
+from dprelease.release.project import reference_tables
+
+__all__ = ["MISS", "AuditReport", "DrawAudit", "audit", "audit_plan"]
+
+MISS = 1e-6
+"""The chance that an audit of a plan that is right reports a breach of its loss, over all of its tests together."""
+
+Shown = Callable[[str, int, int], None]
+Answers = npt.NDArray[np.int64]
+_DELTAS = (1e-4, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # of the claimed curve, beside that of the budget
+_FEWEST, _MOST, _TRIAL = 60, 1_000_000, 100  # runs a side
+_HELD = 16_000_000  # numbers of all runs of a side, for memory
+_NUMBERS = 48  # of one step that an attack looks at, those that change most
+_STATISTICS = 3  # of a step at most
+_SEARCHING = 0.25  # of the time
+_LATTICE = 2.0  # a discrete Gaussian of a smaller scale is no Gaussian: then mu says nothing
+
+
+@dataclass(frozen=True)
+class DrawAudit:
+    """What was tried on one step, or on all together.
+
+    Attributes:
+        draw: The id of the step, or ``whole release``.
+        mechanism: Of the step; empty of all.
+        delta: That of the budget.
+        claimed: The epsilon that is claimed at it.
+        proved: The largest lower bound of it; 0 where nothing is proved.
+        reached: The part of the stated sensitivity that the two data sets differ by; None of all together.
+        runs: Answers on each data set; 0 where there was no time for enough of them.
+        seconds: That it took.
+        breaches: What is worse than claimed, in words; empty: nothing was found.
+    """
+
+    draw: str
+    mechanism: str
+    delta: float
+    claimed: float
+    proved: float
+    reached: float | None
+    runs: int
+    seconds: float
+    breaches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """A whole audit.
+
+    Attributes:
+        release: Its name; ``period``: its period.
+        plan: The fingerprint of the plan that was attacked.
+        draws: The steps in plan order, then all together.
+        units_tried: Made-up units of which data sets were made.
+        tests: Events that were tested; together they accuse a plan that is right with probability ``MISS`` at most.
+        seconds: In all.
+    """
+
+    release: str
+    period: str
+    plan: str
+    draws: tuple[DrawAudit, ...]
+    units_tried: int
+    tests: int
+    seconds: float
+
+    @property
+    def breached(self) -> bool:
+        """Whether something is worse than claimed."""
+        return any(each.breaches for each in self.draws)
+
+
+def audit(
+    path: Path, *, seconds: float = 60, period: str | None = None, show: Shown = lambda label, done, total: None
+) -> AuditReport:
+    """Plan a spec and attack the plan on made-up rows; no source is read, nothing is charged, no answer leaves.
+
+    Args:
+        path: The path of a spec or a frozen plan.
+        seconds: About how long; a few runs are made however short it is.
+        period: Takes the place of the spec's own.
+        show: Called with what is being done, how much of it is done, and how much there is.
+
+    Raises:
+        DpReleaseError: Whatever planning raises, and the engine where it cannot read made-up rows.
+    """
+    target = open_target(path, period)
+    plan = target.frozen.plan if target.frozen else plan_release(target)
+    with closing(AuditData(plan, reference_tables(plan.catalog, target.project.folder))) as data:
+        return audit_plan(plan, data, seconds, show)
+
+
+def audit_plan(
+    plan: ReleasePlan, data: AuditData, seconds: float, show: Shown = lambda label, done, total: None
+) -> AuditReport:
+    """Attack a plan, verified or not; see :func:`audit`."""
+    begun, each = time.monotonic(), seconds * (1 - _SEARCHING) / (len(plan.steps) + 2)
+    searched = search(data, seconds * _SEARCHING, lambda done, total: show("making up neighbours", done, total))
+    tests = EVENTS * (_STATISTICS * len(plan.steps) + 2 * max(1, len(searched.whole)))
+    attack = _Attack(plan, data, searched, MISS / tests, each)
+    draws = []
+    for number, step in enumerate(plan.steps):
+        draws.append(attack.step(step))
+        show("attacking steps", number + 1, len(plan.steps))
+    draws += [attack.whole(pair, number) for number, pair in enumerate(searched.whole)]
+    show("attacking the whole release", 1, 1)
+    return AuditReport(
+        release=plan.release.name,
+        period=plan.release.period,
+        plan=plan.fingerprint(),
+        draws=tuple(draws),
+        units_tried=searched.tried,
+        tests=tests,
+        seconds=time.monotonic() - begun,
+    )
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """One audit on its way; ``miss`` is the chance of each test, ``seconds`` the time of each step."""
+
+    plan: ReleasePlan
+    data: AuditData
+    searched: Searched
+    miss: float
+    seconds: float
+
+    def step(self, step: Step) -> DrawAudit:
+        """Attack one step on the pair that moves it most."""
+        begun, pair = time.monotonic(), self.searched.best.get(step.id)
+        event = step.alone if step.selecting is None else step.event_under(self.plan.neighboring)
+        claims = self._curve(event)
+        breaches, runs = [*self.searched.broken.get(step.id, {})], 0
+        found: list[Evidence] = []
+        try:
+            if pair is not None:
+                found, runs = self._attacked(step, pair)
+        except BrokenPromiseError as error:
+            breaches.append(f"measuring made-up rows broke a promise: {error.summary}")
+        breaches += _refuted(found, claims)
+        normal = "gaussian" in step.mechanism and step.scale >= _LATTICE and step.selecting is None
+        return DrawAudit(
+            step.id,
+            step.mechanism,
+            claims[0][0],
+            claims[0][1],
+            _proved(found, claims[0][0], normal=normal),
+            0.0 if pair is None else pair.size,
+            runs,
+            time.monotonic() - begun,
+            tuple(breaches),
+        )
+
+    def _attacked(self, step: Step, pair: Pair) -> tuple[list[Evidence], int]:
+        first, second = pair.first[step.id], pair.second[step.id]
+        draw = _drawer(step, pair, first, second)
+        choice, places = step.choosing is not None or step.selecting is not None, _places(step, pair)
+        runs = _affordable(self.seconds, _seconds_each(lambda runs: draw(first, runs), self.seconds), len(places))
+        part = None if choice else _part(step, pair, places)
+        if not runs:
+            return [], 0
+        scores: dict[str, Learner] = {"learned": linear_score}
+        if part is not None:
+            scores["claimed law"] = lambda one, other: ratio_score([part])
+        else:
+            scores["how often"] = listed_score
+        delta = float(self.plan.budget.delta)
+        return evidence(draw(first, runs), draw(second, runs), scores, delta, self.miss), runs
+
+    def whole(self, pair: Pair, number: int) -> DrawAudit:
+        """Attack all steps that a unit is in together, by the very function that measures a release."""
+        begun = time.monotonic()
+        breaches: list[str] = []
+        claims = self._curve(self.plan.event, few=True)
+        steps = joint_steps(self.data, pair)
+        found: list[Evidence] = []
+        runs = 0
+        try:
+            breaches += answers_read(self.data, pair)
+            if steps:
+                parts = [(step, _places(step, _of_step(step, pair))) for step in steps]
+                kept = [_part(step, _of_step(step, pair), places) for step, places in parts]
+                seconds = 2 * self.seconds / len(self.searched.whole)
+                each = _seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
+                runs = _affordable(seconds, each, sum(len(at) for _, at in parts))
+            if runs:
+                sides = [answers_of(self.data, boxes, parts, runs) for boxes in (pair.first, pair.second)]
+                scores: dict[str, Learner] = {
+                    "learned": linear_score,
+                    "claimed law": lambda one, other: ratio_score(kept),
+                }
+                found = evidence(sides[0], sides[1], scores, claims[0][0], self.miss)
+        except BrokenPromiseError as error:
+            breaches.append(f"measuring made-up rows broke a promise: {error.summary}")
+        breaches += _refuted(found, claims)
+        normal = bool(steps) and all("gaussian" in step.mechanism and step.scale >= _LATTICE for step in steps)
+        return DrawAudit(
+            "whole release" if not number else f"whole release, other rows {number}",
+            "",
+            claims[0][0],
+            claims[0][1],
+            _proved(found, claims[0][0], normal=normal),
+            None,
+            runs,
+            time.monotonic() - begun,
+            tuple(breaches),
+        )
+
+    def _curve(self, event: Event, *, few: bool = False) -> list[tuple[float, float]]:
+        """Points of what is claimed, that of the budget first: any theorem about the event is a claim."""
+        more = [Fraction(str(delta)) for delta in (_DELTAS[1::2] if few else _DELTAS)]
+        deltas = [self.plan.budget.delta, *(delta for delta in more if delta > self.plan.budget.delta)]
+        return [(float(delta), float(smallest(event, delta)[1])) for delta in deltas]
+
+
+def _of_step(step: Step, pair: Pair) -> Pair:
+    first, second = pair.first[step.id], pair.second[step.id]
+    return Pair(pair.units, {step.id: first}, {step.id: second}, change_of(step, first, second), pair.size)
+
+
+def _part(step: Step, pair: Pair, places: Answers) -> Part:
+    plain = step.gauge is None and not step.tables
+    base = numbers_of(step, pair.first[step.id])[places]
+    return Part("gaussian" in step.mechanism if plain else None, float(step.scale), base, pair.change[places])
+
+
+def _places(step: Step, pair: Pair) -> Answers:
+    """Which numbers of a step's answer an attack looks at, rising: those that change most."""
+    if step.mechanism == "exponential_top_k" or step.selecting is not None:
+        return np.arange(len(pair.change))
+    order = np.argsort(-np.abs(pair.change), kind="stable")[:_NUMBERS]
+    return np.sort(order[pair.change[order] != 0])
+
+
+def _drawer(step: Step, pair: Pair, first: Boxes, second: Boxes) -> Callable[[Boxes, int], Answers]:
+    """What makes so many answers of a step on a data set, in the order of ``_places``."""
+    if isinstance(first[0], ExactKeys) and isinstance(second[0], ExactKeys):
+        keys = sorted({*true_keys(first[0]), *true_keys(second[0])}, key=repr)
+        return lambda boxes, runs: keys_drawn(step, boxes, runs, keys)
+    places = _places(step, pair)
+    if one_by_one(step):
+        return lambda boxes, runs: draws_of(step, boxes, places, runs)
+    cells = (step.cells or 0) if step.selecting is None and step.cells else len(pair.change) // len(first)
+    held = np.unique(places % cells)
+    kept = [
+        at * len(held) + int(np.searchsorted(held, place % cells))
+        for place in places.tolist()
+        for at in [place // cells]
+    ]
+    return lambda boxes, runs: draws_of(step, boxes, held, runs)[:, kept]
+
+
+def _seconds_each(draw: Callable[[int], object], seconds: float) -> float:
+    """How long a run takes, by a few of them: by more where these are quick."""
+    first = time.monotonic()
+    draw(1)  # makes the tables that are made once
+    each, runs = time.monotonic() - first, 2
+    if each > seconds:
+        return each
+    while runs <= _TRIAL and (runs == 2 or each * runs < seconds / 20):
+        started = time.monotonic()
+        draw(runs)
+        each, runs = (time.monotonic() - started) / runs, runs * 7
+    return each
+
+
+def _affordable(seconds: float, each: float, numbers: int) -> int:
+    """Runs a side, an even number; none where there is no time for so few that they could prove something."""
+    most = min(_MOST, _HELD // max(1, numbers))
+    runs = min(most, int(seconds / (2 * max(each, 1e-7))))
+    return 0 if runs < _FEWEST else 2 * (runs // 2)
+
+
+def _refuted(found: Sequence[Evidence], claims: Sequence[tuple[float, float]]) -> list[str]:
+    """The worst of what is proved above a point of the claimed curve."""
+    worst = [
+        (each.epsilon(delta) - claimed, each, delta, claimed)
+        for each in found
+        for delta, claimed in claims
+        if each.epsilon(delta) > claimed
+    ]
+    if not worst:
+        return []
+    _, each, delta, claimed = max(worst, key=lambda item: item[0])
+    return [
+        f"epsilon is at least {each.epsilon(delta):.4g} at delta {delta:g}, and {claimed:.4g} is claimed "
+        f"(statistic: {each.statistic})"
+    ]
+
+
+def _proved(found: Sequence[Evidence], delta: float, *, normal: bool) -> float:
+    direct = max((each.epsilon(delta) for each in found), default=0.0)
+    if not normal:
+        return direct
+    return max(direct, epsilon_of_mu(max((each.mu for each in found), default=0.0), delta))

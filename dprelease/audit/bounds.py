@@ -1,0 +1,96 @@
+"""What so many runs prove: ends of a probability that hold with a stated confidence, and the loss that they need.
+
+Clopper and Pearson (1934): with ``hits`` of ``runs`` the lower end is the p at which so many or more have probability
+``miss``, the upper one the p at which so many or fewer have. From an event with probability at least p on one data set
+and at most q on its neighbour follows epsilon >= ln((p - delta) / q) (Dwork and Roth 2014, definition 2.4), and, if the
+loss is that of a Gaussian, mu >= Phi^-1(p) - Phi^-1(q) (Dong, Roth and Su 2022, definition 2.6).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["at_least", "at_most", "epsilon_of_event", "epsilon_of_mu", "mu_of_event"]
+
+_NORMAL = NormalDist()
+_HALVINGS = 60
+_FAR = 25  # deviations, at least twice so many as there are
+
+
+def at_least(hits: int, runs: int, miss: float) -> float:
+    """The probability of a hit is above it, but for a chance of ``miss``.
+
+    >>> round(at_least(10, 10, 0.025), 4)  # 0.025 ** (1 / 10)
+    0.6915
+    """
+    if not hits:
+        return 0.0
+    low, high = 0.0, hits / runs
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _tail(hits, runs, middle) <= miss else (low, middle)
+    return low
+
+
+def at_most(hits: int, runs: int, miss: float) -> float:
+    """The probability of a hit is below it, but for a chance of ``miss``."""
+    return 1.0 - at_least(runs - hits, runs, miss)
+
+
+def epsilon_of_event(above: float, below: float, delta: float) -> float:
+    """The epsilon that an event needs, of probability ``above`` or more here and ``below`` or less on the neighbour."""
+    return max(0.0, math.log((above - delta) / below)) if above > delta and below > 0 else 0.0
+
+
+def mu_of_event(above: float, below: float) -> float:
+    """The mu that it needs, if the loss is that of a Gaussian; 0 where nothing is proved."""
+    if not (above > 0 and below < 1):
+        return 0.0
+    ends = (_NORMAL.inv_cdf(min(above, 1 - 1e-15)), _NORMAL.inv_cdf(max(below, 1e-300)))
+    return max(0.0, ends[0] - ends[1])
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """The epsilon at which mu-Gaussian differential privacy has this delta, rounded down (Balle and Wang 2018, eq. 6).
+
+    >>> round(epsilon_of_mu(0.237, 1e-6), 2)
+    1.0
+    """
+    low, high = 0.0, 700.0
+    if mu <= 0 or delta <= 0 or _delta_of(mu, low) <= delta:
+        return 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _delta_of(mu, middle) > delta else (low, middle)
+    return low
+
+
+def _delta_of(mu: float, epsilon: float) -> float:
+    first, second = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    return 0.5 * math.erfc(first / math.sqrt(2)) - 0.5 * math.exp(epsilon) * math.erfc(second / math.sqrt(2))
+
+
+def _tail(hits: int, runs: int, p: float) -> float:
+    """P(at least so many of so many), of independent ones with probability p below hits / runs, rounded up.
+
+    The probabilities fall from ``hits`` on. Far beyond it each is taken to be the last one that was worked out.
+    """
+    if not 0 < p < 1:
+        return float(p >= 1)
+    last = min(runs, hits + _FAR + int(_FAR * math.sqrt(runs)))
+    counts = np.arange(hits, last + 1)
+    known = _log_factorials(runs)
+    logs = known[runs] - known[counts] - known[runs - counts] + counts * math.log(p) + (runs - counts) * math.log1p(-p)
+    top = float(logs.max())
+    total = float(np.exp(logs - top).sum()) + (runs - last) * math.exp(float(logs[-1]) - top)
+    return math.exp(min(0.0, top + math.log(total)))
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(most: int) -> npt.NDArray[np.float64]:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])

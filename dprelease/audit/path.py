@@ -1,0 +1,111 @@
+"""The function that measures a release, ``draw_batch``, on made-up data sets: with rows read once, and read anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.audit.pairs import AuditData, Boxes
+from dprelease.audit.search import Pair
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.engines import Engine, engine_for
+from dprelease.ledger import Ledger
+from dprelease.noise import Measurement
+from dprelease.plan.document import Step
+from dprelease.release.data.sources import Pinned
+from dprelease.release.draw import DataSource, draw_batch
+from dprelease.release.tuning.utility import ForgettingLedger, Unpinned
+from dprelease.starter.extremes import UnitRows
+
+__all__ = ["answers_of", "answers_read", "joint_steps"]
+
+Answers = npt.NDArray[np.int64]
+_READINGS = 1  # of each data set: a large plan takes half a minute
+_IDENTITY = ("audit", "", "")
+
+
+def joint_steps(data: AuditData, pair: Pair) -> list[Step]:
+    """The steps that are attacked together: those of numbers, over public keys."""
+    return [
+        each.step
+        for each in data.steps
+        if each.step.id in pair.first and each.step.choosing is None and each.batch.selection is None
+    ]
+
+
+def answers_of(
+    data: AuditData, boxes: Mapping[str, Boxes], parts: Sequence[tuple[Step, Answers]], runs: int
+) -> Answers:
+    """So many answers of some steps by ``draw_batch``, from totals that are handed out again: one row for each run."""
+    handing, ledger = _Handing(data, boxes), ForgettingLedger(data.secret)
+    source = DataSource(data.plan.catalog, data.references, cast(Engine, handing), cast(Pinned, Unpinned()))
+    wanted = {step.id: places for step, places in parts}
+    batches = [batch for batch in data.batches if any(step.id in wanted for step in batch.steps)]
+    cut = [batch.model_copy(update={"steps": tuple(s for s in batch.steps if s.id in wanted)}) for batch in batches]
+    found = np.empty((runs, sum(map(len, wanted.values()))), dtype=np.int64)
+    for run in range(runs):
+        drawn = {
+            each.step: each for batch in cut for each in draw_batch(batch, source, cast(Ledger, ledger), _IDENTITY)
+        }
+        found[run] = np.concatenate([drawn[name].values[places] for name, places in wanted.items()])
+    return found
+
+
+def answers_read(data: AuditData, pair: Pair) -> list[str]:
+    """Read, count and hide both data sets a few times, from their files on: what outsiders could tell apart at once."""
+    shapes = []
+    for units in pair.units:
+        read = [_read(data, units) for _ in range(_READINGS)]
+        shapes.append({tuple((name, _shape(each)) for name, each in sorted(drawn.items())) for drawn in read})
+    if all(len(shape) == 1 for shape in shapes) and shapes[0] == shapes[1]:
+        return []
+    return ["answers on neighbouring data sets have different shapes"]
+
+
+def _shape(answer: Measurement) -> tuple[object, ...]:
+    """Of keys that noise selects the number says nothing, for it is noisy."""
+    return (None if answer.keys is not None else answer.values.shape, str(answer.values.dtype))
+
+
+def _read(data: AuditData, units: Sequence[UnitRows]) -> dict[str, Measurement]:
+    catalog, folder = data.write(units)
+    ledger = ForgettingLedger(os.urandom(32))
+    selected = {batch.selection for batch in data.batches}
+    with closing(engine_for([catalog.tables[name] for name in data.tables])(folder, {})) as engine:
+        source = DataSource(catalog, data.references, engine, cast(Pinned, Unpinned()))
+        drawn = [
+            (batch, each)
+            for batch in data.batches
+            for each in draw_batch(batch, source, cast(Ledger, ledger), _IDENTITY)
+        ]
+    return {each.step: each for batch, each in drawn if batch.selection is None or each.step in selected}
+
+
+@dataclass(frozen=True)
+class _Handing:
+    """In place of an engine: hands out the totals of a data set that was read."""
+
+    data: AuditData
+    boxes: Mapping[str, Boxes]
+
+    def aggregate(self, catalog: Any, grouping: Grouping, quantities: Sequence[Quantity], *_: Any, **__: Any) -> Boxes:
+        """The very boxes that the engine has made."""
+        return tuple(self._known[grouping, quantity] for quantity in quantities)
+
+    @cached_property
+    def _known(self) -> dict[tuple[Grouping, Quantity], Any]:
+        found = {}
+        for batch in self.data.batches:
+            for step in batch.steps:
+                if step.id in self.boxes:
+                    pairs = product(batch.groupings(step), batch.asked(step))
+                    found.update(dict(zip(pairs, self.boxes[step.id], strict=True)))
+        return found

@@ -1,0 +1,153 @@
+"""For every step two made-up neighbouring data sets that differ as much as the plan says they can, or nearly so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.audit.pairs import AuditData, AuditedStep, Boxes, broken_bounds, change_of, size_of
+from dprelease.errors import BrokenPromiseError
+from dprelease.privacy.unit import Neighboring
+from dprelease.starter.extremes import UnitRows
+
+__all__ = ["Pair", "Searched", "search"]
+
+_OTHERS = 6  # units that both data sets have
+_FEWEST, _MOST = 10, 120  # units that are tried
+_KEPT = 8  # of the units tried before, to put one in the place of another
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring data sets: the units of each, and what is counted on them.
+
+    Attributes:
+        units: Of the first and of the second.
+        first: Exact totals on the first, by step.
+        second: Those on the second.
+        change: Of the step that the pair was chosen for.
+        size: How near that is to what is stated; 1 reaches it.
+    """
+
+    units: tuple[Sequence[UnitRows], Sequence[UnitRows]]
+    first: dict[str, Boxes]
+    second: dict[str, Boxes]
+    change: npt.NDArray[np.int64]
+    size: float
+
+
+@dataclass
+class Searched:
+    """What a search found.
+
+    Attributes:
+        best: By step the pair that moves it most.
+        whole: Pairs that move all of a group of steps most, and some of them most beside the others.
+        broken: By step the stated bounds that a pair exceeds.
+        tried: How many units.
+    """
+
+    best: dict[str, Pair] = field(default_factory=dict)
+    whole: list[Pair] = field(default_factory=list)
+    broken: dict[str, dict[str, None]] = field(default_factory=dict)
+    tried: int = 0
+
+
+def search(data: AuditData, seconds: float, show: Callable[[int, int], None]) -> Searched:
+    """Try units until the time is over; at least a few, and those of every table."""
+    found = Searched()
+    groups = _groups(data)
+    for number, (table, steps) in enumerate(groups):
+        _search_group(data, table, steps, seconds / len(groups), found)
+        show(number + 1, len(groups))
+    return found
+
+
+def _groups(data: AuditData) -> list[tuple[str, list[AuditedStep]]]:
+    """Steps whose tables a unit has rows in at once: of all tables with ids, and of each without by itself."""
+    groups: dict[str, tuple[str, list[AuditedStep]]] = {}
+    for each in data.steps:
+        name = each.step.aggregate.table
+        of = "" if data.tables[name].unit_id is not None else name
+        groups.setdefault(of, (name, []))[1].append(each)
+    return list(groups.values())
+
+
+def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], seconds: float, found: Searched) -> None:
+    replaced = data.plan.neighboring is Neighboring.REPLACE_ONE
+    others = [data.units.unit(table) for _ in range(_OTHERS)]
+    earlier: list[tuple[Sequence[UnitRows], dict[str, Boxes]]] = []
+    first = _boxes(data, others, steps, found)
+    if first is None:
+        return
+    if not replaced:
+        earlier.append((others, first))
+    largest: dict[str, Pair] = {}
+    begun = time.monotonic()
+    for tried in range(_MOST):
+        if tried >= _FEWEST and (time.monotonic() - begun > seconds or _all_reached(found, steps)):
+            break
+        units = [*others, data.units.unit(table)]
+        counted = _boxes(data, units, steps, found)
+        if counted is None:
+            return
+        found.tried += 1
+        for before, known in earlier:
+            for way, pair in _compared(data, steps, (before, units), known, counted, found).items():
+                if way not in largest or pair.size > largest[way].size:
+                    largest[way] = pair
+        if replaced:
+            earlier = [*earlier[-_KEPT + 1 :], (units, counted)]
+    found.whole += largest.values()
+
+
+def _boxes(
+    data: AuditData, units: Sequence[UnitRows], steps: Sequence[AuditedStep], found: Searched
+) -> dict[str, Boxes] | None:
+    """None where the engine breaks a promise: that it does is seen, and so is an answer of its own."""
+    try:
+        return data.boxes(units, steps)
+    except BrokenPromiseError as error:
+        says = f"reading made-up rows broke a promise: {error.summary}"
+        for each in steps:
+            found.broken.setdefault(each.step.id, {})[says] = None
+    return None
+
+
+def _all_reached(found: Searched, steps: Sequence[AuditedStep]) -> bool:
+    return all(each.step.id in found.best and found.best[each.step.id].size >= 1 for each in steps)
+
+
+def _compared(
+    data: AuditData,
+    steps: Sequence[AuditedStep],
+    units: tuple[Sequence[UnitRows], Sequence[UnitRows]],
+    first: dict[str, Boxes],
+    second: dict[str, Boxes],
+    found: Searched,
+) -> dict[str, Pair]:
+    """What a pair moves in every step; by way what it moves in all of them together, as pairs of their own.
+
+    One way is the sum. The other is how much more one step moves than another: noise that two steps share is gone from
+    their difference, and a unit that is in both alike is gone with it.
+    """
+    sizes: list[float] = []
+    for step in (each.step for each in steps):
+        try:
+            change = change_of(step, first[step.id], second[step.id])
+        except ValueError:  # of another shape
+            found.broken.setdefault(step.id, {})["neighbouring data sets have totals of different shapes"] = None
+            continue
+        for says in broken_bounds(step, change):
+            found.broken.setdefault(step.id, {})[says] = None
+        size = size_of(step, change)
+        sizes.append(size)
+        if size and (step.id not in found.best or size > found.best[step.id].size):
+            found.best[step.id] = Pair(units, {step.id: first[step.id]}, {step.id: second[step.id]}, change, size)
+    nothing = np.zeros(0, dtype=np.int64)
+    ways = {"sum": sum(size**2 for size in sizes), "contrast": max(sizes, default=0) - min(sizes, default=0)}
+    return {way: Pair(units, first, second, nothing, size) for way, size in ways.items() if size}
