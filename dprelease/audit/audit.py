@@ -15,12 +15,11 @@ import numpy.typing as npt
 from dprelease.audit.bounds import epsilon_of_mu
 from dprelease.audit.draws import draws_of, keys_drawn, one_by_one
 from dprelease.audit.evidence import EVENTS, Evidence, Learner, Part, evidence, linear_score, listed_score, ratio_score
-from dprelease.audit.pairs import AuditData, Boxes, change_of, numbers_of
+from dprelease.audit.pairs import AuditData, Boxes, change_of, either_keys, numbers_of
 from dprelease.audit.path import answers_of, answers_read, joint_steps
 from dprelease.audit.search import Pair, Searched, search
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import ExactKeys
-from dprelease.noise.truth import true_keys
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.event import Event
@@ -205,7 +204,7 @@ class _Attack:
         try:
             breaches += answers_read(self.data, pair)
             if steps:
-                parts = [(step, _places(step, _of_step(step, pair))) for step in steps]
+                parts = _places_together([(step, _of_step(step, pair)) for step in steps])
                 kept = [_part(step, _of_step(step, pair), places) for step, places in parts]
                 seconds = 2 * self.seconds / len(self.searched.whole)
                 each = _seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
@@ -259,10 +258,18 @@ def _places(step: Step, pair: Pair) -> Answers:
     return np.sort(order[pair.change[order] != 0])
 
 
+def _places_together(moved: Sequence[tuple[Step, Pair]]) -> list[tuple[Step, Answers]]:
+    """For each step the numbers that change in it, or in another step with as many: they may share their noise."""
+    alike: dict[int, set[int]] = {}
+    for step, pair in moved:
+        alike.setdefault(len(pair.change), set()).update(_places(step, pair).tolist())
+    return [(step, np.array(sorted(alike[len(pair.change)])[:_NUMBERS], dtype=np.int64)) for step, pair in moved]
+
+
 def _drawer(step: Step, pair: Pair, first: Boxes, second: Boxes) -> Callable[[Boxes, int], Answers]:
     """What makes so many answers of a step on a data set, in the order of ``_places``."""
     if isinstance(first[0], ExactKeys) and isinstance(second[0], ExactKeys):
-        keys = sorted({*true_keys(first[0]), *true_keys(second[0])}, key=repr)
+        keys = either_keys(first[0], second[0])
         return lambda boxes, runs: keys_drawn(step, boxes, runs, keys)
     places = _places(step, pair)
     if one_by_one(step):

@@ -29,7 +29,7 @@ from dprelease.plan.document import Batch, ReleasePlan, Step
 from dprelease.release.data.sources import confidential_tables
 from dprelease.starter.extremes import ExtremeUnits, UnitRows
 
-__all__ = ["AuditData", "AuditedStep", "Boxes", "broken_bounds", "change_of", "size_of"]
+__all__ = ["AuditData", "AuditedStep", "Boxes", "broken_bounds", "change_of", "either_keys", "numbers_of", "size_of"]
 
 Boxes = tuple[Exact | ExactHistogram | ExactKeys, ...]
 Change = npt.NDArray[np.int64]
@@ -158,9 +158,7 @@ def change_of(step: Step, first: Boxes, second: Boxes) -> Change:
     one, other = first[0], second[0]
     if isinstance(one, ExactKeys) and isinstance(other, ExactKeys):
         held, also = true_keys(one), true_keys(other)
-        return np.array(
-            [also.get(key, 0) - held.get(key, 0) for key in sorted({*held, *also}, key=repr)], dtype=np.int64
-        )
+        return np.array([also.get(key, 0) - held.get(key, 0) for key in either_keys(one, other)], dtype=np.int64)
     if isinstance(one, ExactHistogram) and isinstance(other, ExactHistogram) and step.factor is None:
         before, after = true_entries(one), true_entries(other)
         moved = np.zeros(step.cells or 0, dtype=np.int64)
@@ -168,6 +166,11 @@ def change_of(step: Step, first: Boxes, second: Boxes) -> Change:
             moved[cell] += abs(after.get((cell, value), 0) - before.get((cell, value), 0))
         return moved
     return numbers_of(step, second) - numbers_of(step, first)
+
+
+def either_keys(first: ExactKeys, second: ExactKeys) -> list[tuple[Key, ...]]:
+    """The keys that occur on one of two data sets or on both."""
+    return sorted({*true_keys(first), *true_keys(second)}, key=repr)
 
 
 def size_of(step: Step, change: Change) -> float:

@@ -197,7 +197,7 @@ def _single_cells(patch: pytest.MonkeyPatch) -> None:
 
     def hidden(step: Any, exact: Any, *rest: Any) -> Any:
         if step.cells == 1 and isinstance(exact[0], Exact):
-            return draw.as_they_are(exact[0])
+            return true_numbers(exact[0])
         return real(step, exact, *rest)
 
     _everywhere(patch, "hidden", hidden)
@@ -225,7 +225,7 @@ def _unchecked(patch: pytest.MonkeyPatch) -> None:
 
 def _unclipped(patch: pytest.MonkeyPatch) -> None:
     real: Any = query._contribution
-    wide: Any = query.steps
+    wide: Any = vars(query)["steps"]
     free = {"low": -1000, "high": 1000}
     patch.setattr(query, "steps", lambda rows, table, item: wide(rows, table, item.model_copy(update=free)))
     patch.setattr(query, "_contribution", real)
@@ -243,15 +243,6 @@ def _double_rows(patch: pytest.MonkeyPatch) -> None:
 def _quantile_scores(patch: pytest.MonkeyPatch) -> None:
     real: Any = exponential.Powers
     patch.setattr(exponential, "Powers", lambda scale: real(scale / 4))
-
-
-def _low_threshold(patch: pytest.MonkeyPatch) -> None:
-    real: Any = threshold._Threshold.draw
-    patch.setattr(
-        threshold._Threshold,
-        "draw",
-        lambda self, keys, scale, least, sampler="native": real(self, keys, scale, 2, sampler),
-    )
 
 
 def _keys_without_noise(patch: pytest.MonkeyPatch) -> None:
@@ -313,9 +304,6 @@ FAULTS: tuple[Fault, ...] = (
     Fault("rows-twice", "count", "rows", "epsilon x 2", ("tests/conformance/test_engines.py",), _double_rows),
     Fault(
         "quantile-by-half-scale", "choice", "quantile", "epsilon x 4", ("tests/laws/test_choices.py",), _quantile_scores
-    ),
-    Fault(
-        "threshold-of-two", "keys", "keys", "keys of one unit", ("tests/unit/test_noise_threshold.py",), _low_threshold
     ),
     Fault(
         "keys-without-noise", "keys", "keys", "every key", ("tests/unit/test_noise_threshold.py",), _keys_without_noise

@@ -16,6 +16,12 @@ from tests.planned import plan_of
 
 SECONDS = 6.0
 FAST = {"no-noise", "one-row-more-unchecked", "claim-of-half"}
+SLOW = {"laplace-half", "shared-noise", "single-cells-shown", "sum-unclipped", "keys-without-noise", "even-noise"}
+
+
+def tier(name: str) -> list[pytest.MarkDecorator]:
+    """A fault of each kind before every merge, the others every night: an audit takes its seconds."""
+    return [] if name in FAST else [pytest.mark.slow if name in SLOW else pytest.mark.nightly]
 
 
 def attacked(plan: ReleasePlan, seconds: float = SECONDS) -> AuditReport:
@@ -25,7 +31,7 @@ def attacked(plan: ReleasePlan, seconds: float = SECONDS) -> AuditReport:
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(fault, id=fault.name, marks=[] if fault.name in FAST else pytest.mark.slow) for fault in FAULTS],
+    [pytest.param(fault, id=fault.name, marks=tier(fault.name)) for fault in FAULTS],
 )
 def test_an_audit_sees_every_planted_fault(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(SPECS[fault.spec])
@@ -40,7 +46,7 @@ def test_an_audit_sees_every_planted_fault(fault: Fault, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "counts" else pytest.mark.slow) for name in SPECS]
+    "name", [pytest.param(name, marks=[] if name == "counts" else pytest.mark.nightly) for name in SPECS]
 )
 def test_an_audit_accuses_no_plan_that_is_right(name: str) -> None:
     report = attacked(plan_of(SPECS[name]), 2.0)
