@@ -12,8 +12,8 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from dprelease.audit import MISS
-from dprelease.audit.bounds import at_least, at_most, epsilon_of_event, epsilon_of_mu, mu_of_event
-from dprelease.audit.evidence import Learner, Part, evidence, linear_score, ratio_score
+from dprelease.audit.bounds import epsilon_of_event, epsilon_of_mu, least_probability, most_probability, mu_of_event
+from dprelease.audit.evidence import AttackedPart, Learner, evidence, linear_score, ratio_score
 from dprelease.cli.app import app
 from dprelease.errors import CheckFailed
 from dprelease.noise import MECHANISMS
@@ -27,8 +27,8 @@ POLICY = "accounts:\n  people: {unit: person, neighboring: add_remove, compositi
 def test_the_ends_are_those_of_clopper_and_pearson(hits: int, runs: int, miss: float) -> None:
     low = stats.beta.ppf(miss, hits, runs - hits + 1) if hits else 0.0
     high = stats.beta.isf(miss, hits + 1, runs - hits) if hits < runs else 1.0
-    assert at_least(hits, runs, miss) == pytest.approx(low, rel=1e-7, abs=1e-12)
-    assert at_most(hits, runs, miss) == pytest.approx(high, rel=1e-7)
+    assert least_probability(hits, runs, miss) == pytest.approx(low, rel=1e-7, abs=1e-12)
+    assert most_probability(hits, runs, miss) == pytest.approx(high, rel=1e-7)
 
 
 def test_an_event_proves_what_its_definition_says() -> None:
@@ -46,7 +46,7 @@ def test_noise_that_two_numbers_share_is_seen_by_what_is_learned_alone() -> None
     made = np.random.default_rng(1)
     noise = np.rint(made.normal(0, 10, size=(2, 4_000, 1))).astype(np.int64)
     sides = [np.hstack([noise[0], noise[0]]), np.hstack([noise[1] + 2, noise[1]])]
-    part = Part(gaussian=True, scale=10.0, base=np.zeros(2, dtype=np.int64), change=np.array([2, 0]))
+    part = AttackedPart(gaussian=True, scale=10.0, base=np.zeros(2, dtype=np.int64), change=np.array([2, 0]))
     learners: Mapping[str, Learner] = {"learned": linear_score, "law": lambda one, other: ratio_score([part])}
     best = dict.fromkeys(learners, 0.0)
     for each in evidence(sides[0], sides[1], learners, 1e-6, 1e-7):
