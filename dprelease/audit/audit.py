@@ -14,20 +14,28 @@ import numpy.typing as npt
 
 from dprelease.audit.bounds import epsilon_of_mu
 from dprelease.audit.draws import draws_of, keys_drawn, one_by_one
-from dprelease.audit.evidence import EVENTS, Evidence, Learner, Part, evidence, linear_score, listed_score, ratio_score
-from dprelease.audit.pairs import AuditData, Boxes, change_of, numbers_of
+from dprelease.audit.evidence import (
+    EVENTS,
+    AttackedPart,
+    Learner,
+    ProvedEvent,
+    evidence,
+    linear_score,
+    listed_score,
+    ratio_score,
+)
+from dprelease.audit.pairs import AuditData, Boxes, change_of, either_keys, exact_numbers
 from dprelease.audit.path import answers_of, answers_read, joint_steps
-from dprelease.audit.search import Pair, Searched, search
+from dprelease.audit.search import NeighbourPair, Searched, search
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import ExactKeys
-from dprelease.noise.truth import true_keys
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.event import Event
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 
-__all__ = ["MISS", "AuditReport", "DrawAudit", "audit", "audit_plan"]
+__all__ = ["MISS", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
 
 MISS = 1e-6
 """The chance that an audit of a plan that is right reports a breach of its loss, over all of its tests together."""
@@ -97,7 +105,7 @@ class AuditReport:
         return any(each.breaches for each in self.draws)
 
 
-def audit(
+def audit_spec(
     path: Path, *, seconds: float = 60, period: str | None = None, show: Shown = lambda label, done, total: None
 ) -> AuditReport:
     """Plan a spec and attack the plan on made-up rows; no source is read, nothing is charged, no answer leaves.
@@ -120,7 +128,7 @@ def audit(
 def audit_plan(
     plan: ReleasePlan, data: AuditData, seconds: float, show: Shown = lambda label, done, total: None
 ) -> AuditReport:
-    """Attack a plan, verified or not; see :func:`audit`."""
+    """Attack a plan, verified or not; see :func:`audit_spec`."""
     begun, each = time.monotonic(), seconds * (1 - _SEARCHING) / (len(plan.steps) + 2)
     searched = search(data, seconds * _SEARCHING, lambda done, total: show("making up neighbours", done, total))
     tests = EVENTS * (_STATISTICS * len(plan.steps) + 2 * max(1, len(searched.whole)))
@@ -158,7 +166,7 @@ class _Attack:
         event = step.alone if step.selecting is None else step.event_under(self.plan.neighboring)
         claims = self._curve(event)
         breaches, runs = [*self.searched.broken.get(step.id, {})], 0
-        found: list[Evidence] = []
+        found: list[ProvedEvent] = []
         try:
             if pair is not None:
                 found, runs = self._attacked(step, pair)
@@ -178,7 +186,7 @@ class _Attack:
             tuple(breaches),
         )
 
-    def _attacked(self, step: Step, pair: Pair) -> tuple[list[Evidence], int]:
+    def _attacked(self, step: Step, pair: NeighbourPair) -> tuple[list[ProvedEvent], int]:
         first, second = pair.first[step.id], pair.second[step.id]
         draw = _drawer(step, pair, first, second)
         choice, places = step.choosing is not None or step.selecting is not None, _places(step, pair)
@@ -194,18 +202,18 @@ class _Attack:
         delta = float(self.plan.budget.delta)
         return evidence(draw(first, runs), draw(second, runs), scores, delta, self.miss), runs
 
-    def whole(self, pair: Pair, number: int) -> DrawAudit:
+    def whole(self, pair: NeighbourPair, number: int) -> DrawAudit:
         """Attack all steps that a unit is in together, by the very function that measures a release."""
         begun = time.monotonic()
         breaches: list[str] = []
         claims = self._curve(self.plan.event, few=True)
         steps = joint_steps(self.data, pair)
-        found: list[Evidence] = []
+        found: list[ProvedEvent] = []
         runs = 0
         try:
             breaches += answers_read(self.data, pair)
             if steps:
-                parts = [(step, _places(step, _of_step(step, pair))) for step in steps]
+                parts = _places_together([(step, _of_step(step, pair)) for step in steps])
                 kept = [_part(step, _of_step(step, pair), places) for step, places in parts]
                 seconds = 2 * self.seconds / len(self.searched.whole)
                 each = _seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
@@ -240,18 +248,18 @@ class _Attack:
         return [(float(delta), float(smallest(event, delta)[1])) for delta in deltas]
 
 
-def _of_step(step: Step, pair: Pair) -> Pair:
+def _of_step(step: Step, pair: NeighbourPair) -> NeighbourPair:
     first, second = pair.first[step.id], pair.second[step.id]
-    return Pair(pair.units, {step.id: first}, {step.id: second}, change_of(step, first, second), pair.size)
+    return NeighbourPair(pair.units, {step.id: first}, {step.id: second}, change_of(step, first, second), pair.size)
 
 
-def _part(step: Step, pair: Pair, places: Answers) -> Part:
+def _part(step: Step, pair: NeighbourPair, places: Answers) -> AttackedPart:
     plain = step.gauge is None and not step.tables
-    base = numbers_of(step, pair.first[step.id])[places]
-    return Part("gaussian" in step.mechanism if plain else None, float(step.scale), base, pair.change[places])
+    base = exact_numbers(step, pair.first[step.id])[places]
+    return AttackedPart("gaussian" in step.mechanism if plain else None, float(step.scale), base, pair.change[places])
 
 
-def _places(step: Step, pair: Pair) -> Answers:
+def _places(step: Step, pair: NeighbourPair) -> Answers:
     """Which numbers of a step's answer an attack looks at, rising: those that change most."""
     if step.mechanism == "exponential_top_k" or step.selecting is not None:
         return np.arange(len(pair.change))
@@ -259,10 +267,18 @@ def _places(step: Step, pair: Pair) -> Answers:
     return np.sort(order[pair.change[order] != 0])
 
 
-def _drawer(step: Step, pair: Pair, first: Boxes, second: Boxes) -> Callable[[Boxes, int], Answers]:
+def _places_together(moved: Sequence[tuple[Step, NeighbourPair]]) -> list[tuple[Step, Answers]]:
+    """For each step the numbers that change in it, or in another step with as many: they may share their noise."""
+    alike: dict[int, set[int]] = {}
+    for step, pair in moved:
+        alike.setdefault(len(pair.change), set()).update(_places(step, pair).tolist())
+    return [(step, np.array(sorted(alike[len(pair.change)])[:_NUMBERS], dtype=np.int64)) for step, pair in moved]
+
+
+def _drawer(step: Step, pair: NeighbourPair, first: Boxes, second: Boxes) -> Callable[[Boxes, int], Answers]:
     """What makes so many answers of a step on a data set, in the order of ``_places``."""
     if isinstance(first[0], ExactKeys) and isinstance(second[0], ExactKeys):
-        keys = sorted({*true_keys(first[0]), *true_keys(second[0])}, key=repr)
+        keys = either_keys(first[0], second[0])
         return lambda boxes, runs: keys_drawn(step, boxes, runs, keys)
     places = _places(step, pair)
     if one_by_one(step):
@@ -298,7 +314,7 @@ def _affordable(seconds: float, each: float, numbers: int) -> int:
     return 0 if runs < _FEWEST else 2 * (runs // 2)
 
 
-def _refuted(found: Sequence[Evidence], claims: Sequence[tuple[float, float]]) -> list[str]:
+def _refuted(found: Sequence[ProvedEvent], claims: Sequence[tuple[float, float]]) -> list[str]:
     """The worst of what is proved above a point of the claimed curve."""
     worst = [
         (each.epsilon(delta) - claimed, each, delta, claimed)
@@ -315,7 +331,7 @@ def _refuted(found: Sequence[Evidence], claims: Sequence[tuple[float, float]]) -
     ]
 
 
-def _proved(found: Sequence[Evidence], delta: float, *, normal: bool) -> float:
+def _proved(found: Sequence[ProvedEvent], delta: float, *, normal: bool) -> float:
     direct = max((each.epsilon(delta) for each in found), default=0.0)
     if not normal:
         return direct

@@ -15,17 +15,17 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["at_least", "at_most", "epsilon_of_event", "epsilon_of_mu", "mu_of_event"]
+__all__ = ["epsilon_of_event", "epsilon_of_mu", "least_probability", "most_probability", "mu_of_event"]
 
 _NORMAL = NormalDist()
 _HALVINGS = 60
 _FAR = 25  # deviations, at least twice so many as there are
 
 
-def at_least(hits: int, runs: int, miss: float) -> float:
+def least_probability(hits: int, runs: int, miss: float) -> float:
     """The probability of a hit is above it, but for a chance of ``miss``.
 
-    >>> round(at_least(10, 10, 0.025), 4)  # 0.025 ** (1 / 10)
+    >>> round(least_probability(10, 10, 0.025), 4)  # 0.025 ** (1 / 10)
     0.6915
     """
     if not hits:
@@ -37,9 +37,9 @@ def at_least(hits: int, runs: int, miss: float) -> float:
     return low
 
 
-def at_most(hits: int, runs: int, miss: float) -> float:
+def most_probability(hits: int, runs: int, miss: float) -> float:
     """The probability of a hit is below it, but for a chance of ``miss``."""
-    return 1.0 - at_least(runs - hits, runs, miss)
+    return 1.0 - least_probability(runs - hits, runs, miss)
 
 
 def epsilon_of_event(above: float, below: float, delta: float) -> float:

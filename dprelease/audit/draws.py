@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dprelease.audit.pairs import Boxes
 from dprelease.noise import Exact, ExactHistogram, ExactKeys, Key, Sampler
-from dprelease.noise.truth import repeated, repeated_histogram, repeated_keys
+from dprelease.noise.truth import repeated_exact, repeated_histogram, repeated_keys
 from dprelease.plan.document import Step
 from dprelease.release.draw import hidden, selected_keys
 
@@ -69,7 +69,7 @@ def _plain(boxes: Boxes) -> list[Exact | ExactHistogram]:
 
 def _at_once(step: Step, boxes: Sequence[Exact | ExactHistogram], places: Answers, runs: int) -> Answers:
     copies = [
-        repeated(box, runs, places) if isinstance(box, Exact) else repeated_histogram(box, runs, places)
+        repeated_exact(box, runs, places) if isinstance(box, Exact) else repeated_histogram(box, runs, places)
         for box in boxes
     ]
     answers = hidden(step, copies, _SAMPLER)

@@ -14,9 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.audit.bounds import at_least, at_most, epsilon_of_event, mu_of_event
+from dprelease.audit.bounds import epsilon_of_event, least_probability, most_probability, mu_of_event
 
-__all__ = ["EVENTS", "Evidence", "Learner", "Part", "evidence", "linear_score", "listed_score", "ratio_score"]
+__all__ = [
+    "EVENTS",
+    "AttackedPart",
+    "Learner",
+    "ProvedEvent",
+    "evidence",
+    "linear_score",
+    "listed_score",
+    "ratio_score",
+]
 
 Floats = npt.NDArray[np.float64]
 Answers = npt.NDArray[np.int64]
@@ -31,7 +40,7 @@ _ENDS = 4.0  # standard errors, where an event is chosen: what is proved does no
 
 
 @dataclass(frozen=True)
-class Part:
+class AttackedPart:
     """Columns of the answers that one draw made.
 
     Attributes:
@@ -48,7 +57,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ProvedEvent:
     """An event, and how probable it is on the two sides: one bound of each, together right but for ``miss``.
 
     Attributes:
@@ -71,7 +80,7 @@ class Evidence:
         return mu_of_event(self.above, self.below)
 
 
-def ratio_score(parts: Sequence[Part]) -> Score | None:
+def ratio_score(parts: Sequence[AttackedPart]) -> Score | None:
     """The log of how much likelier an answer is on the second data set, by the claimed laws; None where it has none."""
     if any(part.gaussian is None for part in parts):
         return None
@@ -117,7 +126,7 @@ def evidence(
     scores: Mapping[str, Learner],
     delta: float,
     miss: float,
-) -> list[Evidence]:
+) -> list[ProvedEvent]:
     """Every event that was tested, four a statistic: chosen on the first half of the runs, counted on the second.
 
     Args:
@@ -139,8 +148,8 @@ def evidence(
             for end in ends:
                 hits = int((sign * tested[more] > end).sum()), int((sign * tested[less] > end).sum())
                 runs = len(tested[more])
-                above, below = at_least(hits[0], runs, miss / 2), at_most(hits[1], runs, miss / 2)
-                found.append(Evidence(name, above, below))
+                above, below = least_probability(hits[0], runs, miss / 2), most_probability(hits[1], runs, miss / 2)
+                found.append(ProvedEvent(name, above, below))
     return found
 
 

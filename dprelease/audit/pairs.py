@@ -29,7 +29,7 @@ from dprelease.plan.document import Batch, ReleasePlan, Step
 from dprelease.release.data.sources import confidential_tables
 from dprelease.starter.extremes import ExtremeUnits, UnitRows
 
-__all__ = ["AuditData", "AuditedStep", "Boxes", "broken_bounds", "change_of", "size_of"]
+__all__ = ["AuditData", "AuditedStep", "Boxes", "broken_bounds", "change_of", "either_keys", "exact_numbers", "size_of"]
 
 Boxes = tuple[Exact | ExactHistogram | ExactKeys, ...]
 Change = npt.NDArray[np.int64]
@@ -140,7 +140,7 @@ class AuditData:
         return found
 
 
-def numbers_of(step: Step, boxes: Boxes) -> Change:
+def exact_numbers(step: Step, boxes: Boxes) -> Change:
     """What a step hides, without noise, in the order of its measurement; of keys and of quantiles, see change_of."""
     if step.factor is not None:
         classes = step.aggregate.quantity.classes
@@ -158,23 +158,32 @@ def change_of(step: Step, first: Boxes, second: Boxes) -> Change:
     one, other = first[0], second[0]
     if isinstance(one, ExactKeys) and isinstance(other, ExactKeys):
         held, also = true_keys(one), true_keys(other)
-        return np.array(
-            [also.get(key, 0) - held.get(key, 0) for key in sorted({*held, *also}, key=repr)], dtype=np.int64
-        )
+        return np.array([also.get(key, 0) - held.get(key, 0) for key in either_keys(one, other)], dtype=np.int64)
     if isinstance(one, ExactHistogram) and isinstance(other, ExactHistogram) and step.factor is None:
         before, after = true_entries(one), true_entries(other)
         moved = np.zeros(step.cells or 0, dtype=np.int64)
         for cell, value in {*before, *after}:
             moved[cell] += abs(after.get((cell, value), 0) - before.get((cell, value), 0))
         return moved
-    return numbers_of(step, second) - numbers_of(step, first)
+    return exact_numbers(step, second) - exact_numbers(step, first)
 
 
-def size_of(step: Step, change: Change) -> float:
-    """How near a change is to what the plan states: 1 where it reaches it, in the norm that its noise is for."""
+def either_keys(first: ExactKeys, second: ExactKeys) -> list[tuple[Key, ...]]:
+    """The keys that occur on one of two data sets or on both."""
+    return sorted({*true_keys(first), *true_keys(second)}, key=repr)
+
+
+def size_of(step: Step, change: Change, first: Boxes, second: Boxes) -> float:
+    """How near a change is to what the plan states: 1 where it reaches it, in the norm that its noise is for.
+
+    Of a selection a key counts whole that is on one data set alone, and half where others have it.
+    """
     claim = step.sensitivity
-    if step.choosing is not None or step.selecting is not None:
-        return float(np.count_nonzero(change)) / max(1, step.choosing.rounds if step.choosing else claim.l0)
+    if isinstance(first[0], ExactKeys) and isinstance(second[0], ExactKeys):
+        alone = len(true_keys(first[0]).keys() ^ true_keys(second[0]).keys())
+        return (alone + float(np.count_nonzero(change))) / (2 * max(1, claim.l0))
+    if step.choosing is not None:
+        return float(np.count_nonzero(change)) / max(1, step.choosing.rounds)
     if "gaussian" in step.mechanism:
         return float(Fraction(_squares(change)) / claim.l2_squared) ** 0.5 if claim.l2_squared else 0.0
     return float(Fraction(_sum(change)) / claim.l1) if claim.l1 else 0.0

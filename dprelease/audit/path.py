@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.audit.pairs import AuditData, Boxes
-from dprelease.audit.search import Pair
+from dprelease.audit.search import NeighbourPair
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.engines import Engine, engine_for
 from dprelease.ledger import Ledger
@@ -32,7 +32,7 @@ _READINGS = 1  # of each data set: a large plan takes half a minute
 _IDENTITY = ("audit", "", "")
 
 
-def joint_steps(data: AuditData, pair: Pair) -> list[Step]:
+def joint_steps(data: AuditData, pair: NeighbourPair) -> list[Step]:
     """The steps that are attacked together: those of numbers, over public keys."""
     return [
         each.step
@@ -59,7 +59,7 @@ def answers_of(
     return found
 
 
-def answers_read(data: AuditData, pair: Pair) -> list[str]:
+def answers_read(data: AuditData, pair: NeighbourPair) -> list[str]:
     """Read, count and hide both data sets a few times, from their files on: what outsiders could tell apart at once."""
     shapes = []
     for units in pair.units:

@@ -14,15 +14,15 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.privacy.unit import Neighboring
 from dprelease.starter.extremes import UnitRows
 
-__all__ = ["Pair", "Searched", "search"]
+__all__ = ["NeighbourPair", "Searched", "search"]
 
-_OTHERS = 6  # units that both data sets have
+_OTHERS = 2  # units that both data sets have
 _FEWEST, _MOST = 10, 120  # units that are tried
 _KEPT = 8  # of the units tried before, to put one in the place of another
 
 
 @dataclass(frozen=True)
-class Pair:
+class NeighbourPair:
     """Two neighbouring data sets: the units of each, and what is counted on them.
 
     Attributes:
@@ -51,8 +51,8 @@ class Searched:
         tried: How many units.
     """
 
-    best: dict[str, Pair] = field(default_factory=dict)
-    whole: list[Pair] = field(default_factory=list)
+    best: dict[str, NeighbourPair] = field(default_factory=dict)
+    whole: list[NeighbourPair] = field(default_factory=list)
     broken: dict[str, dict[str, None]] = field(default_factory=dict)
     tried: int = 0
 
@@ -86,7 +86,7 @@ def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], sec
         return
     if not replaced:
         earlier.append((others, first))
-    largest: dict[str, Pair] = {}
+    largest: dict[str, NeighbourPair] = {}
     begun = time.monotonic()
     for tried in range(_MOST):
         if tried >= _FEWEST and (time.monotonic() - begun > seconds or _all_reached(found, steps)):
@@ -129,7 +129,7 @@ def _compared(
     first: dict[str, Boxes],
     second: dict[str, Boxes],
     found: Searched,
-) -> dict[str, Pair]:
+) -> dict[str, NeighbourPair]:
     """What a pair moves in every step; by way what it moves in all of them together, as pairs of their own.
 
     One way is the sum. The other is how much more one step moves than another: noise that two steps share is gone from
@@ -144,10 +144,12 @@ def _compared(
             continue
         for says in broken_bounds(step, change):
             found.broken.setdefault(step.id, {})[says] = None
-        size = size_of(step, change)
+        size = size_of(step, change, first[step.id], second[step.id])
         sizes.append(size)
         if size and (step.id not in found.best or size > found.best[step.id].size):
-            found.best[step.id] = Pair(units, {step.id: first[step.id]}, {step.id: second[step.id]}, change, size)
+            found.best[step.id] = NeighbourPair(
+                units, {step.id: first[step.id]}, {step.id: second[step.id]}, change, size
+            )
     nothing = np.zeros(0, dtype=np.int64)
     ways = {"sum": sum(size**2 for size in sizes), "contrast": max(sizes, default=0) - min(sizes, default=0)}
-    return {way: Pair(units, first, second, nothing, size) for way, size in ways.items() if size}
+    return {way: NeighbourPair(units, first, second, nothing, size) for way, size in ways.items() if size}

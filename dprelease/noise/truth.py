@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, 
     from dprelease.catalog.residual import Residual
 
 __all__ = [
-    "repeated",
+    "repeated_exact",
     "repeated_histogram",
     "repeated_keys",
     "true_entries",
@@ -116,7 +116,7 @@ def true_keys(keys: ExactKeys) -> dict[tuple[Key, ...], int]:
     return dict(zip(held, count.tolist(), strict=True))
 
 
-def repeated(exact: Exact, runs: int, cells: Integers) -> Exact:
+def repeated_exact(exact: Exact, runs: int, cells: Integers) -> Exact:
     """Some cells of a box, so many times one after the other, for that many draws at once."""
     return Exact(np.tile(open_exact(exact)[cells], runs))
 

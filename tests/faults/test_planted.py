@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.planned import plan_of
 
 SECONDS = 6.0
 FAST = {"no-noise", "one-row-more-unchecked", "claim-of-half"}
+SLOW = {"laplace-half", "shared-noise", "single-cells-shown", "sum-unclipped", "keys-without-noise", "even-noise"}
 
 
 def attacked(plan: ReleasePlan, seconds: float = SECONDS) -> AuditReport:
@@ -23,11 +26,28 @@ def attacked(plan: ReleasePlan, seconds: float = SECONDS) -> AuditReport:
         return audit_plan(plan, data, seconds)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(fault, id=fault.name, marks=[] if fault.name in FAST else pytest.mark.slow) for fault in FAULTS],
-)
+def named(names: Collection[str]) -> list[Any]:
+    return [pytest.param(fault, id=fault.name) for fault in FAULTS if fault.name in names]
+
+
+@pytest.mark.parametrize("fault", named(FAST))
+def test_an_audit_sees_a_planted_fault(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(fault, monkeypatch, 1.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", named(SLOW))
+def test_an_audit_sees_a_fault_of_every_kind(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(fault, monkeypatch, SECONDS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("fault", named({fault.name for fault in FAULTS} - FAST - SLOW))
 def test_an_audit_sees_every_planted_fault(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(fault, monkeypatch, SECONDS)
+
+
+def check(fault: Fault, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     plan = plan_of(SPECS[fault.spec])
     if fault.spoil is not None:
         plan = plan.model_copy(update={"steps": tuple(map(fault.spoil, plan.steps))})
@@ -35,12 +55,12 @@ def test_an_audit_sees_every_planted_fault(fault: Fault, monkeypatch: pytest.Mon
             verify(plan)
     if fault.patch is not None:
         fault.patch(monkeypatch)
-    report = attacked(plan, 1.5 if fault.name in FAST else SECONDS)
+    report = attacked(plan, seconds)
     assert report.breached, report.draws
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "counts" else pytest.mark.slow) for name in SPECS]
+    "name", [pytest.param(name, marks=[] if name == "counts" else pytest.mark.nightly) for name in SPECS]
 )
 def test_an_audit_accuses_no_plan_that_is_right(name: str) -> None:
     report = attacked(plan_of(SPECS[name]), 2.0)

@@ -31,12 +31,12 @@ def audit_command(
     as_json: Json = False,
 ) -> None:
     """Attack a plan on made-up neighbouring data sets, by what measures a release; reads no data, charges nothing."""
-    from dprelease.audit import audit
+    from dprelease.audit import audit_spec
     from dprelease.regular import replace_file
 
     if out is not None and not out.parent.is_dir():
         raise typer.BadParameter(f"{out.parent} is no folder; make it first", param_hint="--out")
-    report = audit(spec, seconds=seconds, period=period, show=_progress)
+    report = audit_spec(spec, seconds=seconds, period=period, show=_progress)
     facts = _facts(report)
     if out is not None:
         replace_file(out, json_text(facts).encode(), 0o644)
