@@ -123,7 +123,7 @@ def test_where_noise_is_large_for_certain_no_exact_count_is_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every draw is ten million off, so that no noisy number has the digits of a count, and nothing is left to chance."""
-    hidden = draw._hidden
+    hidden = draw.hidden
 
     def far(step: Measured, boxes: Sequence[Exact], sampler: Sampler, piece: Piece | None) -> npt.NDArray[np.int64]:
         return hidden(step, boxes, sampler, piece) if isinstance(step, Invariant) else far_off(step, boxes, piece)
@@ -132,7 +132,7 @@ def test_where_noise_is_large_for_certain_no_exact_count_is_anywhere(
         quiet = step.model_copy(update={"scale": Fraction(1, 1024)})
         return hidden(quiet, boxes, "native", piece) + 10**7
 
-    monkeypatch.setattr(draw, "_hidden", far)
+    monkeypatch.setattr(draw, "hidden", far)
     run_directly(Request(target=str(project(tmp_path, HIDING, rows=30_000))))
     _look_for_exact_counts(tmp_path, "")
 

@@ -60,7 +60,7 @@ def _released(folder: Path, drop: str) -> tuple[ReleasePlan, dict[str, Measureme
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """The two bundles, with the facts of one ledger: another ledger has another clock, and says so."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(draw, "_hidden", _exact)
+        patched.setattr(draw, "hidden", _exact)
         plan, one, project = _released(tmp_path_factory.mktemp("one"), "06-01,1,40000")
         other, two, _ = _released(tmp_path_factory.mktemp("two"), "07-01,1,88000")
     assert plan == other

@@ -26,7 +26,7 @@ from dprelease.noise.exact import open_exact
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.columns import column_names
-from dprelease.release.draw import _hidden
+from dprelease.release.draw import hidden
 from dprelease.release.tuning.look import look_at
 from dprelease.spec.load import load
 from tests.planned import plan_of, planned_anew
@@ -112,7 +112,7 @@ def drawn(plan: ReleasePlan, folder: Path, monkeypatch: pytest.MonkeyPatch) -> d
         with monkeypatch.context() as patched:
             generator = np.random.default_rng(11)
             patched.setattr(os, "urandom", lambda size, source=generator: source.bytes(size))
-            found[step.id] = _hidden(step, boxes, "native", None).tolist()
+            found[step.id] = hidden(step, boxes, "native", None).tolist()
     engine.close()
     return found
 
