@@ -106,7 +106,7 @@ PARTS = (
     ("dprelease.release.run:Run", "pin", "fingerprint the data"),
     ("dprelease.release.run:Run", "measure", "measure a batch"),
     ("dprelease.release.draw:_Run", "_aggregate", "load and aggregate"),
-    ("dprelease.release.draw", "_hidden", "noise"),
+    ("dprelease.release.draw", "hidden", "noise"),
     ("dprelease.ledger.ledger:Ledger", "commit_all", "commit"),
     ("dprelease.ledger.ledger:Ledger", "stored_all", "answers from the ledger"),
     ("dprelease.ledger.ledger:Ledger", "reserve", "reserve"),

@@ -210,7 +210,7 @@ def _timed(seen: dict[str, float]) -> None:
 
         return act
 
-    for place, name, part in ((LoadedTables, "_load", "load"), (draw, "_hidden", "noise")):
+    for place, name, part in ((LoadedTables, "_load", "load"), (draw, "hidden", "noise")):
         setattr(place, name, timed(getattr(place, name), part))
 
 
