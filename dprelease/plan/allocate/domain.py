@@ -201,8 +201,7 @@ class Domain:
         return {at: found[at] for at in self._steps}
 
     def _scales(self, budgets: Mapping[int, Fraction]) -> dict[int, Fraction]:
-        drafts = self.lowered.drafts
-        return {at: self.candidate.scale(drafts[at], budget) for at, budget in budgets.items()}
+        return {at: self.candidate.scale(self.lowered.drafts[at], budget) for at, budget in budgets.items()}
 
     def _event_at(self, multiplier: Fraction, *, rough: bool = False) -> Event:
         """Everything together at the scales of a multiplier, as it will be drawn; or near that."""
