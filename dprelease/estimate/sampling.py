@@ -51,9 +51,9 @@ def with_sampling(published: PublishedTable, table: Table) -> PublishedTable:
         if each.measure is None or not is_sampled(each.measure, table):
             found.append(each)
             continue
-        size = _size(each.measure, values)
-        error = np.sqrt(one * _variance(each.value, size))
-        step = float(table.weight.step) / (1.0 if size is None else size)
+        size, whole = _size(each.measure, values), each.measure.whole
+        error = whole * np.sqrt(one * _variance(each.value / whole, size))
+        step = whole * float(table.weight.step) / (1.0 if size is None else size)
         total = total_margin(each.margin, each.standard_error, error, published.confidence, step)
         found.append(replace(each, sampling_error=error, total_margin=total))
     return replace(published, measures=tuple(found))

@@ -94,6 +94,11 @@ class PublishedMeasure:
         object.__setattr__(self, "status", coded(self.status))
 
     @property
+    def unit(self) -> str:
+        """``percent`` of a percentage, with its errors and its interval; empty: nothing is said here."""
+        return "percent" if self.measure is not None and self.measure.whole == 100 else ""
+
+    @property
     def estimate(self) -> Floats:
         """What margin and interval are about: the value, or what it was before it was moved."""
         return self.value if self.unadjusted is None else self.unadjusted
@@ -345,7 +350,10 @@ def _published(
         ends = interval(found.value, found.margin, bounds, grid=grid, nearest=rules.nearest)
     else:
         ends = outward_ends(*found.ends, bounds)
-    caution, unreliable, hidden = rules.judged(found.value, found.margin, *ends, bounds, blank, counts=measure.is_count)
+    # A percentage is judged as the share that it is.
+    share, off, low, high = (each / measure.whole for each in (found.value, found.margin, *ends))
+    least, most = (None if end is None else end / measure.whole for end in bounds)
+    caution, unreliable, hidden = rules.judged(share, off, low, high, (least, most), blank, counts=measure.is_count)
     lower, upper = (_without(each, hidden) for each in ends)
     return PublishedMeasure(
         name=name,

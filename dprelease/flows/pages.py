@@ -128,12 +128,13 @@ class Pages:
 
 def plan_rows(plan: ReleasePlan) -> list[dict[str, str]]:
     """One row for every published number: what it is, how it is hidden, and its margin of error."""
+    wholes = {(query.name, label): each.whole for query in plan.queries for label, each in query.measures.items()}
     return [
         {
             "query": output.query,
             "measure": output.measure,
             "mechanism": ", ".join(dict.fromkeys(_mechanism(plan, step) for step in output.steps)),
-            "margin": _margin(output.margin),
+            "margin": _margin(output.margin, wholes[output.query, output.measure]),
         }
         for output in plan.outputs
     ]
@@ -144,12 +145,13 @@ def _mechanism(plan: ReleasePlan, step: str) -> str:
     return "none: exact" if step in exact else plan.step(step).mechanism.replace("_", " ")
 
 
-def _margin(text: str | None) -> str:
+def _margin(text: str | None, whole: int = 1) -> str:
     """To four digits, and whole from a thousand on; empty where the law cannot say."""
     if text is None:
         return ""
     margin = float(text)
-    return f"± {margin:,.0f}" if margin >= 1000 else f"± {margin:.4g}"
+    sign = " %" if whole == 100 else ""
+    return f"± {margin:,.0f}{sign}" if margin >= 1000 else f"± {margin:.4g}{sign}"
 
 
 def _where(name: str, outcome: Outcome) -> str:

@@ -153,6 +153,11 @@ class Measure(GrownValue):
         return None
 
     @property
+    def whole(self) -> int:
+        """What a quotient of 1 is published as: 100 of a percentage."""
+        return 1
+
+    @property
     def adds_rows(self) -> bool:
         """Whether more rows of one unit in a cell can move it further, so that a query must bound them."""
         return True

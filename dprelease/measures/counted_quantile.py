@@ -195,8 +195,10 @@ class CountedShare(_Counted):
     Attributes:
         counted_share: The column.
         below: The value, in units of the column.
+        show: ``percent``: the share, its errors and its interval are hundredfold; None: it is from 0 to 1.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = (*_Counted.LATER, "show")
     kind: ClassVar[str] = "counted_share"
     plural: ClassVar[str] = "Shares below a value"
     method: ClassVar[tuple[str, ...]] = (
@@ -206,10 +208,17 @@ class CountedShare(_Counted):
     )
     counted_share: str
     below: Fraction
+    show: Literal["percent"] | None = None
+
+    @property
+    def whole(self) -> int:
+        """100 of a percentage."""
+        return 100 if self.show == "percent" else 1
 
     def described(self, table: Table, unit: str) -> str:
         """The value in its unit."""
-        return self.of_values(f"share below {exact_text(self.below)}{self.unit_of(table)}", "", table, unit)
+        words = self.of_values(f"share below {exact_text(self.below)}{self.unit_of(table)}", "", table, unit)
+        return f"{words}, in percent" if self.show == "percent" else words
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """The counts of classes, one of which begins at the value; as for all such numbers.
@@ -223,21 +232,23 @@ class CountedShare(_Counted):
         return (counted,)
 
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:
-        """From 0 to 1."""
-        return (Fraction(0), Fraction(1))
+        """From 0 to 1, or to 100 percent."""
+        return (Fraction(0), Fraction(self.whole))
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """The quotient of a prefix and the last one, with Fieller's interval (``PrefixCounts.share``)."""
         quantity, prefixes = noisy[0].quantity, _prefixes(noisy)
         value, error, lower, upper = prefixes.share(int(self.below / quantity.step), confidence)
-        return Estimate(value, error, np.maximum(value - lower, upper - value), (lower, upper))
+        margin = np.maximum(value - lower, upper - value)
+        return Estimate(value, error, margin, (lower, upper)).times(self.whole)
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The quotient, held within 0 and 1."""
         (term,) = terms
         place, last = term.quantity.classes.index(int(self.below / term.quantity.step)), len(term.quantity.classes)
         all_of_them = f"prefix({term.name}, {last})"
-        return Formula(f"clip(prefix({term.name}, {place}) / {all_of_them}, 0, 1)", (f"{all_of_them} < 1",))
+        text = f"clip(prefix({term.name}, {place}) / {all_of_them}, 0, 1)"
+        return Formula(text if self.whole == 1 else f"{self.whole} * {text}", (f"{all_of_them} < 1",))
 
 
 def counted_along(clipped: Quantity, edges: Sequence[Fraction] = ()) -> Quantity:

@@ -60,6 +60,13 @@ class Estimate:
     margin: Floats
     ends: tuple[Floats, Floats] | None = None
 
+    def times(self, whole: int) -> Estimate:
+        """The number with its errors and its interval so many times: the interval of 100 r covers as that of r does."""
+        if whole == 1:
+            return self
+        ends = None if self.ends is None else (whole * self.ends[0], whole * self.ends[1])
+        return Estimate(whole * self.value, whole * self.standard_error, whole * self.margin, ends)
+
 
 @dataclass(frozen=True)
 class Expected:

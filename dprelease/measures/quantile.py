@@ -221,12 +221,13 @@ class Quantiles(_Choices):
     below: tuple[Fraction, ...] | None = Field(
         None, description="With counts: the share of values below each of these.", examples=[[12000, 24000]]
     )
+    show: Literal["percent"] | None = Field(None, description="percent: the shares of `below` are in percent.")
 
     @model_serializer(mode="wrap")
     def _without_what_is_unsaid(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Specs that do not say what is drawn keep the fingerprint that they had before one could."""
         unsaid = {"from", "from_"} if self.from_ is None else set()
-        unsaid |= {name for name in (*self.LATER, "edges", "ratio_of", "below") if getattr(self, name) is None}
+        unsaid |= {name for name in (*self.LATER, "edges", "ratio_of", "below", "show") if getattr(self, name) is None}
         fields: dict[str, Any] = written(self)
         return {name: each for name, each in fields.items() if name not in unsaid}
 
@@ -268,7 +269,7 @@ class Quantiles(_Choices):
         for label, (over, under) in self._ratios(name).items():
             found[label] = CountedRatio(counted_ratio=self.quantiles, over=over, under=under, **said)
         for label, below in self._shares(name).items():
-            found[label] = CountedShare(counted_share=self.quantiles, below=below, **said)
+            found[label] = CountedShare(counted_share=self.quantiles, below=below, show=self.show, **said)
         return found
 
     def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
@@ -309,6 +310,8 @@ class Quantiles(_Choices):
         for field in ("ratio_of", "below"):
             if getattr(self, field) is not None and self.counted_from == "ranks":
                 yield Flaw("DPR-S587", (field,), "stands beside no counts", "write `from: counts`, or leave it out")
+        if self.show is not None and self.below is None:
+            yield Flaw("DPR-S587", ("show",), "has no shares to show", "write `below: [12000]` too, or leave it out")
         if self.ratio_of is None:
             return
         over, under = self.ratio_of

@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import known_where, parse
@@ -44,9 +44,10 @@ class PlannedRatio(Measure):
         implied: Both are counts, and the condition of the first can only be true in rows where the column that the
             second one counts has a value (found from that condition; plans from before it was looked for do not say
             so).
+        show: ``percent``: the number, its errors and its interval are hundredfold; None: it is the quotient itself.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("weighted", "implied")
+    LATER: ClassVar[tuple[str, ...]] = ("weighted", "implied", "show")
     kind: ClassVar[str] = "ratio"
     tag: ClassVar[str] = "of"
     plural: ClassVar[str] = "Ratios"
@@ -61,6 +62,12 @@ class PlannedRatio(Measure):
     ratio: tuple[str, str]
     of: tuple[Part, Part]
     implied: bool = False
+    show: Literal["percent"] | None = None
+
+    @property
+    def whole(self) -> int:
+        """100 of a percentage: every figure is then a hundred times that of the quotient."""
+        return 100 if self.show == "percent" else 1
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -98,7 +105,8 @@ class PlannedRatio(Measure):
 
     def described(self, table: Table, unit: str) -> str:
         """By the names of the two measures."""
-        return f"{self.ratio[0]} divided by {self.ratio[1]}"
+        words = f"{self.ratio[0]} divided by {self.ratio[1]}"
+        return f"{words}, in percent" if self.show == "percent" else words
 
     def size(self, first: Quantity) -> int:
         """Not told by the first of its quantities: no ratio is of ratios."""
@@ -122,7 +130,7 @@ class PlannedRatio(Measure):
         nothing is said of it.
         """
         if self.is_share:
-            return (Fraction(0), Fraction(1))
+            return (Fraction(0), Fraction(self.whole))
         above, below = self._split(quantities)
         low, high = self.of[0].bounds(above)
         least, _ = self.of[1].bounds(below)
@@ -137,7 +145,7 @@ class PlannedRatio(Measure):
         B is ``count`` where it is a count, else 1 per row; r is 1 for a part of a whole, and for a sum over a count
         the farther end of the clip.
         """
-        size = float(count or 1)
+        size = float(count or 1) / self.whole
         above, below = self._split(quantities)
         worst = self._worst(above)
         first = [weight / size**2 for weight in self.of[0].weights(above, count)]
@@ -150,9 +158,13 @@ class PlannedRatio(Measure):
         first = self.of[0].error(above, variances[: len(above)], count)
         second = self.of[1].error(below, variances[len(above) :], count)
         shared = not set(above).isdisjoint(below)
-        return float(_error(first, self._worst(above) * second, shared)) / float(count or 1)
+        return float(_error(first, self._worst(above) * second, shared)) / float(count or 1) * self.whole
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """What :meth:`_quotient` says, in percent where that is asked for."""
+        return self._quotient(noisy, confidence).times(self.whole)
+
+    def _quotient(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """Quotients; blank where the number below is smaller than one step of its grid, or not above 0.
 
         The margin holds whatever the data: with a joint confidence (Bonferroni) both true numbers lie within their
@@ -184,21 +196,23 @@ class PlannedRatio(Measure):
 
         Of two numbers that are linear in their draws, as counts and sums are; of others as :meth:`estimate` says.
         """
-        found = self.estimate(noisy, confidence)
+        found = self._quotient(noisy, confidence)
         draws = self._draws(
             [part.quantity for part in noisy], [part.law for part in noisy], [part.drawn for part in noisy]
         )
         if draws is None:
-            return found
+            return found.times(self.whole)
         fed = {part.quantity: part for part in noisy}.values()  # one draw each, in the order of the draws
         values = np.stack([part.values.astype(np.float64) for part in fed])
         top = np.array([each.above for each in draws]) @ values
         bottom = np.array([each.below for each in draws]) @ values
         bottom = np.where(np.isnan(found.value), np.nan, bottom)
         low, high = self.bounds([part.quantity for part in noisy])
-        possible = (None if low is None else float(low), None if high is None else float(high))
+        # An end that is not 0 is that of a part of a whole.
+        possible = (None if low is None else float(low), None if high is None else float(high / self.whole))
         least = self.of[1].least_above_zero([part.quantity for part in self._split(noisy)[1]])
-        return with_ends(found, *quotients(top, bottom, draws, possible, confidence, float(least or 0)))
+        ends = quotients(top, bottom, draws, possible, confidence, float(least or 0))
+        return with_ends(found, *ends).times(self.whole)
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """One formula over the other, blank where either is or where the lower number is too small."""
@@ -208,7 +222,8 @@ class PlannedRatio(Measure):
         lowest = f"({bottom.text}) <= 0" if least is None else f"({bottom.text}) < {operand(least)}"
         text = f"({top.text}) / ({bottom.text})"
         blank = tuple(dict.fromkeys((*top.blank, *bottom.blank, lowest)))
-        return Formula(f"clip({text}, 0, 1)" if self.is_share else text, blank)
+        text = f"clip({text}, 0, 1)" if self.is_share else text
+        return Formula(text if self.whole == 1 else f"{self.whole} * ({text})", blank)
 
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
@@ -235,7 +250,8 @@ class PlannedRatio(Measure):
         worst = max(map(abs, ends))
         shared = bool(set(above) & set(below))
         error = _error(top.standard_error or 0.0, worst * (bottom.standard_error or 0.0), shared) / count
-        return Expected(float(error), float(np.maximum(ratios - least, most - ratios).max()))
+        margin = np.maximum(ratios - least, most - ratios).max()
+        return Expected(float(error) * self.whole, float(margin) * self.whole)
 
     def expected_tested(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
@@ -246,7 +262,7 @@ class PlannedRatio(Measure):
         draws, ends = self._draws(quantities, laws), self._ends(above)
         if draws is None or ends is None or count is None:
             return found
-        return Expected(found.standard_error, widest_reach(draws, ends, confidence, count))
+        return Expected(found.standard_error, self.whole * widest_reach(draws, ends, confidence, count))
 
     def _draws(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], drawn: Sequence[str] = ()
@@ -309,7 +325,9 @@ class Ratio(WrittenMeasure):
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
     stands: ClassVar[tuple[type[Measure], ...]] = (PlannedRatio,)
     has_totals: ClassVar[bool] = True
+    LATER: ClassVar[tuple[str, ...]] = ("weighted", "show")
     ratio: tuple[str, str]
+    show: Literal["percent"] | None = Field(None, description="percent: the number and its interval are in percent.")
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -331,7 +349,7 @@ class Ratio(WrittenMeasure):
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
         """The same with its two measures spelled out, so that a plan can be read without its neighbours."""
         first, second = (others[each] for each in self.ratio)
-        return {name: PlannedRatio.model_validate({"ratio": self.ratio, "of": (first, second)})}
+        return {name: PlannedRatio.model_validate({"ratio": self.ratio, "of": (first, second), "show": self.show})}
 
 
 def _range(top: Floats, margin: Floats, fewest: Floats, most: Floats) -> tuple[Floats, Floats]:

@@ -23,7 +23,7 @@ __all__ = [
     "Signs",
     "judged_words",
     "mostly_unreliable",
-    "moved_words",
+    "notes_on_numbers",
     "rounded_words",
     "signs_of",
     "state_words",
@@ -91,7 +91,7 @@ class Signs:
         return found
 
 
-def moved_words(table: PublishedTable) -> list[str]:
+def _moved_words(table: PublishedTable) -> list[str]:
     """Which numbers of a table were moved, and what stands beside them; nothing where none was."""
     moved = [each for each in table.measures if each.unadjusted is not None]
     return [f"{', '.join(each.name for each in moved)}: {MOVED_HELD if moved[0].held else MOVED}"] if moved else []
@@ -101,6 +101,12 @@ def rounded_words(table: PublishedTable) -> list[str]:
     """Which numbers of a table were rounded, and to what; nothing where none was."""
     told = [f"{each.name} to multiples of {exact_text(each.base)}" for each in table.measures if each.base is not None]
     return [_ROUNDED.format(", ".join(told))] if told else []
+
+
+def notes_on_numbers(table: PublishedTable) -> list[str]:
+    """Which numbers of a table were moved, which were rounded, and which are percentages."""
+    units = [f"{each.name}: in {each.unit}, with its margin and its interval." for each in table.measures if each.unit]
+    return [*_moved_words(table), *rounded_words(table), *units]
 
 
 def judged_words(publish: Publish) -> list[str]:

@@ -190,7 +190,8 @@ def _rows(plan: ReleasePlan) -> list[list[str]]:
                 step = plan.taken(feed.step)
                 quantity = step.parts[feed.part]
                 first = ["" if rows and k else query.name, label if k == 0 else f"  + {quantity.kind}"]
-                last = ["", ""] if k else [_margin(output), "" if relative is None else f"{float(relative):.2%}"]
+                margin = _margin(output, query.measures[label].whole)
+                last = ["", ""] if k else [margin, "" if relative is None else f"{float(relative):.2%}"]
                 rows.append([*first, *_step_cells(step, quantity), *last])
     for workload in plan.workloads:
         rows += workload_rows(plan, workload)
@@ -203,8 +204,8 @@ def _own(plan: ReleasePlan, query: PlannedQuery, label: str) -> list[Feed]:
     return [feed for feed in query.inputs[label] if measure.own(plan.taken(feed.step).parts[feed.part])]
 
 
-def _margin(output: Output) -> str:
-    return _told(output.margin) if output.margin else "*"
+def _margin(output: Output, whole: int = 1) -> str:
+    return _told(output.margin) + (" %" if whole == 100 else "") if output.margin else "*"
 
 
 def _told(margin: str) -> str:

@@ -154,16 +154,23 @@ def number_of(
     error = [(each.standard_error or "") if each else "" for each in told]
     places = range(max(len(before), len(after)))
     draws = tuple(_drawn(before[at : at + 1], after[at : at + 1]) for at in places)
-    ratios = [_ratio(margin[0], margin[1]), _ratio(error[0], error[1])]
+    wholes = [_whole(side, query, label) for side in (one, two)]
+    ratios = [_ratio(each[0], each[1], wholes) for each in (margin, error)]
     ratios += [_ratio(*each.scale) for each in draws[:1]]
     times = next((each for each in ratios if each is not None), None)
     return Number(query, label, (margin[0], margin[1]), (error[0], error[1]), draws, times)
 
 
-def _ratio(before: str, after: str) -> Fraction | None:
+def _whole(side: Side, query: str, label: str) -> int:
+    """100 of a percentage, whose noise is what it was before it was one."""
+    part = side.parts.get(query)
+    return part.measures[label].whole if isinstance(part, PlannedQuery) and label in part.measures else 1
+
+
+def _ratio(before: str, after: str, wholes: Sequence[int] = (1, 1)) -> Fraction | None:
     if not before or not after or not Fraction(before):
         return None
-    return Fraction(after) / Fraction(before)
+    return Fraction(after) / wholes[1] / (Fraction(before) / wholes[0])
 
 
 def _drawn(before: Sequence[Fed], after: Sequence[Fed]) -> Drawn:

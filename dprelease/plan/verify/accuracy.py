@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.workloads.design import Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.estimate.workloads.zeros import cell_variances
-from dprelease.measures import Expected
+from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Step, Workload
@@ -74,10 +75,20 @@ def check_outputs(plan: ReleasePlan) -> None:
                 if query.ranges is not None:
                     found = expected_of_sums(plan, query, plan.step(fed[0]))
                 else:
-                    tested = plan.publish.quotients == "tested"
-                    expect = measure.expected_tested if tested else measure.expected
-                    found = expect(quantities, laws, plan.publish.confidence, _rows(query, label))
+                    found = _expected(plan, measure, quantities, laws, _rows(query, label))
                 _check_told(name, output, found, asked.get(label))
+
+
+def _expected(
+    plan: ReleasePlan, measure: Measure, quantities: Sequence[Quantity], laws: Sequence[Law], rows: int | None
+) -> Expected:
+    """The figures of a number; those of a percentage are a hundred times those of the quotient that it is."""
+    plain = measure.model_copy(update={"show": None}) if measure.whole == 100 else measure
+    expect = plain.expected_tested if plan.publish.quotients == "tested" else plain.expected
+    found = expect(quantities, laws, plan.publish.confidence, rows)
+    if plain is measure or found.standard_error is None or found.margin is None:
+        return found
+    return Expected(100 * found.standard_error, 100 * found.margin)
 
 
 def _check_told(name: str, output: Output, found: Expected, target: Fraction | None) -> None:

@@ -260,7 +260,7 @@ def _number_fields(
         found[name + ending] = {
             "name": name + ending,
             "type": kind,
-            "description": words.format(name=name, share=share),
+            "description": words.format(name=name, share=share) + (f", in {measure.unit}" if measure.unit else ""),
         }
     return found
 

@@ -22,7 +22,7 @@ from dprelease.formats import FORMATS
 from dprelease.publish.accounting.glossary import SAMPLED, described
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR
-from dprelease.publish.figure_words import moved_words, rounded_words
+from dprelease.publish.figure_words import notes_on_numbers
 from dprelease.publish.formats.cube import UNROUNDED, Cube, Dimension, as_cube, numbered, numbers_of, parts_of
 
 __all__ = ["MOST_ROWS", "dataset", "jsonstat_files"]
@@ -145,8 +145,11 @@ def _of_metrics(content: Content, table: PublishedTable, parts: Parts) -> dict[s
         for ending in endings:
             metric = f"{measure.name}{ending}"
             labels[metric] = words + _WORDS[ending]
+            unit: dict[str, Any] = {"label": measure.unit, "symbol": "%", "position": "end"} if measure.unit else {}
             if measure.places is not None and ending not in UNROUNDED:
-                units[metric] = {"decimals": measure.places}
+                unit["decimals"] = measure.places
+            if unit:
+                units[metric] = unit
     return {"label": labels, **({"unit": units} if units else {})}
 
 
@@ -167,8 +170,7 @@ def _notes(content: Content, table: PublishedTable) -> list[str]:
     return [
         *notice,
         *([f"{', '.join(sampled)}: {SAMPLED}"] if sampled else []),
-        *moved_words(table),
-        *rounded_words(table),
+        *notes_on_numbers(table),
         "Estimates: random noise was added to every number before it was published. "
         f"The number without noise lies between the lower and the upper end in at least {share} % of cases.",
         _STATUS_WORDS if content.plan.publish.figures is not None else _STATUS_WORDS_BEFORE,

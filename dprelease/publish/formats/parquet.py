@@ -31,24 +31,27 @@ def parquet_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, byte
     rehearsal, found = content.facts.rehearsal, dict[str, bytes]()
     for stack in stacks(content.tables):
         if len(stack.tables) == 1:
-            made = [parquet_bytes(stack.whole, _metadata(content, stack.whole.title), rehearsal=rehearsal)]
+            made = [parquet_bytes(stack.whole, _metadata(content, stack.whole), rehearsal=rehearsal)]
         else:
-            told = [_metadata(content, table.title) for table in stack.tables]
+            told = [_metadata(content, table) for table in stack.tables]
             made = list(_small_files(stack, told, rehearsal=rehearsal))
         found |= {f"tables/{table.name}.parquet": data for table, data in zip(stack.tables, made, strict=True)}
     return found
 
 
-def _metadata(content: Content, title: str) -> dict[str, str]:
+def _metadata(content: Content, table: PublishedTable) -> dict[str, str]:
     """The key/value metadata of one table."""
     plan = content.plan
     found = {
-        "title": title,
+        "title": table.title,
         "release": plan.release.name,
         "period": plan.release.period,
         "confidence": str(plan.publish.confidence),
         "plan_fingerprint": content.facts.plan_fingerprint,
     }
+    percentages = [each.name for each in table.measures if each.unit]
+    if percentages:
+        found["percent"] = ", ".join(percentages)
     if content.facts.rehearsal:
         found["notice"] = NOTICE
     return found

@@ -11,6 +11,7 @@ interval tell them apart.
 A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; the error is about that one, and so
 is the interval, which in plans with rules for figures holds the number as well. Beside such a number no margin stands.
 One of a weighted sample has its sampling error in SAMPLING_ERROR, and the margin of noise and sampling in TOTAL_MARGIN.
+A table with percentages has UNIT_MEASURE, which is PT beside them and empty beside its other numbers.
 
 Codes are text and stay as declared: ``06`` is ``06`` in the file. A reader that guesses types loses that.
 """
@@ -58,7 +59,8 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     notice = (NOTICE,) if content.facts.rehearsal else ()
     comment = ("COMMENT_DSET",) if notice else ()
     beside = [ending for ending in _BESIDE if any(ending in parts_of(each) for each in cube.measures)]
-    before = [_BESIDE[ending] for ending in beside]
+    percentages = any(each.unit for each in cube.measures)
+    before = [*(_BESIDE[ending] for ending in beside), *(("UNIT_MEASURE",) if percentages else ())]
     names = numbered([_identifier(dimension.name) for dimension in cube.dimensions], taken=(*_RESERVED, *before))
     first = constant_texts(_line(["dataflow", _dataflow(plan, table.name), "I"]))
     confidence = constant_texts(repr(float(table.confidence)))
@@ -69,6 +71,7 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     for measure in cube.measures:
         named = constant_texts(_line([measure.name, plan.release.period]))
         more = [_beside(measure, ending) for ending in beside]
+        more += [constant_texts(_line(["PT" if measure.unit else ""]))] if percentages else []
         measures.append([first, *keys, named, *_observed(measure, gone), confidence, *more, *last])
     head = [*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *before, *comment]
     yield f"{_line(head)}\r\n".encode()

@@ -33,8 +33,7 @@ from dprelease.publish.figure_words import (
     MOVED,
     MOVED_HELD,
     judged_words,
-    moved_words,
-    rounded_words,
+    notes_on_numbers,
     state_words,
     suppressed,
 )
@@ -180,8 +179,7 @@ def _table(
         f"Estimates with random noise: margin, lower and upper end hold at {percent(table.confidence)} % confidence."
         if table.measures
         else "",
-        *moved_words(table),
-        *rounded_words(table),
+        *notes_on_numbers(table),
         _about(query),
         _too_wide(table, files, len(fields)) if len(fields) > SHEET_COLUMNS else "",
         "There is no row to publish: the one below only says so." if not table.cells else "",

@@ -62,7 +62,8 @@ def key_figures(found: Iterable[tuple[PublishedTable, str, str, Signs | None]]) 
                 cells.pop(0)  # the estimate before
             beside = (measure.unadjusted is None or measure.held) and measure.lower[0] <= measure.upper[0]
             if beside and measure.status[0] in ("ok", "caution"):
-                name = measure.name if len(table.measures) > 1 else ""
+                name = measure.name if len(table.measures) > 1 or measure.unit else ""
+                name += " (%)" if measure.unit else ""
                 figures.append(KeyFigure(Markup(cell), title, name, href))  # noqa: S704 - as in its table
     return tuple(figures[:_MOST_FIGURES])
 
