@@ -23,7 +23,7 @@ __all__ = [
     "store_problem",
 ]
 
-SOURCE_FORMATS = {name: f".{name}" for name in ("csv", "csv.gz", "csv.zst", "parquet", *STATISTICAL)}
+SOURCE_FORMATS = {name: f".{name}" for name in ("csv", "csv.gz", "csv.zst", "parquet", *STATISTICAL, "xlsx")}
 """What files may be, and their ending; an engine says which formats it reads (``Engine.formats``)."""
 STORES = {
     "s3": "s3://BUCKET/FOLDER/*.parquet",

@@ -20,6 +20,7 @@ import pytest
 
 from dprelease.spec.load import load
 from tests.project import command, environment
+from tests.workbook_files import workbook
 
 CANARY = "7654321"  # the income of one person, and in the name of a place that no list has
 ROWS = 400
@@ -153,6 +154,23 @@ def test_from_a_stata_file(tmp_path: Path) -> None:
     assert str(ROWS + 1) not in said  # the parser counts the rows, and nothing of that is told
 
 
+def test_from_an_excel_sheet(tmp_path: Path) -> None:
+    rows = [[("CA", "TX")[k % 2], k % 90, 100 * (k % 500) + 0.5] for k in range(ROWS)]
+    path = tmp_path / "people.xlsx"
+    path.write_bytes(workbook([["state", "age", "income"], *rows, [f"Canary{CANARY}", 40, float(CANARY)]]))
+    said = first_hour(tmp_path, path, STATA)
+    assert str(ROWS + 1) not in said
+
+
+@pytest.mark.parametrize("first", [["CA", 41, 100.5], ["state", "", "income"], [CANARY, CANARY, "income"]])
+def test_a_first_line_of_a_sheet_that_may_be_a_row_is_refused_unseen(tmp_path: Path, first: list[object]) -> None:
+    path = tmp_path / "people.xlsx"
+    path.write_bytes(workbook([first, ["TX", 42, float(CANARY)]]))
+    said = command(tmp_path, "new", path.name, *words(STATA), code=2)
+    assert "DPR-S906" in said
+    assert CANARY not in said
+
+
 def test_from_a_parquet_file_whose_footer_declares_types(tmp_path: Path) -> None:
     path = tmp_path / "people.parquet"
     rows = {"state": ["CA", "TX"] * 200, "age": [k % 90 for k in range(ROWS)], "income": [float(CANARY)] * ROWS}
@@ -203,7 +221,7 @@ def test_names_of_ones_own_where_no_line_has_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("people.xlsx", "save the sheet as CSV in UTF-8"),
+        ("people.xls", "save it as an Excel workbook (.xlsx) or the sheet as CSV in UTF-8"),
         ("s3://bucket/people.csv", "read-your-files"),
         ("people.txt", "export it as one of these"),
         ("gone.csv", "there is no such file"),

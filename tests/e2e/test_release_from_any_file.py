@@ -25,6 +25,7 @@ from dprelease.cli import main
 from dprelease.engines.files.statistical import process
 from tests.project import POLICY, SETTINGS, command
 from tests.statistical_files import KINDS, packed_as, write_statistical
+from tests.workbook_files import write_columns
 
 WORD, NUMBER = "CANARYqz7", 918_273_645
 SPEC = """dprelease: 1
@@ -73,7 +74,7 @@ NAMES = ("PERSON", "PLACE", "SEX", "BORN", "SEEN", "AMOUNT", "EMPLOYED")
 SOURCES = {
     "csv": '{file: "visits.csv"}',
     "european": '{file: "visits-eu.csv", delimiter: ";", decimal: ",", date_format: "%d.%m.%Y", encoding: latin-1}',
-    **{kind: f'{{file: "visits.{kind}"}}' for kind in ("csv.gz", "csv.zst", "parquet", *KINDS)},
+    **{kind: f'{{file: "visits.{kind}"}}' for kind in ("csv.gz", "csv.zst", "parquet", "xlsx", *KINDS)},
 }
 
 
@@ -106,6 +107,8 @@ def written(folder: Path, kind: str, rows: list[list[Any]]) -> Path:
     columns = {name: [row[at] for row in rows] for at, name in enumerate(NAMES)}
     if kind in KINDS:
         write_statistical(folder / f"visits.{kind}", columns)
+    elif kind == "xlsx":
+        write_columns(folder / "visits.xlsx", columns)
     elif kind == "parquet":
         pq.write_table(pa.table(columns), folder / "visits.parquet")
     else:
@@ -199,7 +202,7 @@ def spoiled(data: bytes, how: str) -> bytes:
 
 @pytest.mark.thin(first=2)
 @pytest.mark.parametrize("how", ["cut", "garbage", "zeros", "empty"])
-@pytest.mark.parametrize("kind", ["sav", "csv.zst", "csv.gz", *sorted(set(KINDS) - {"sav"})])
+@pytest.mark.parametrize("kind", ["sav", "csv.zst", "csv.gz", "xlsx", *sorted(set(KINDS) - {"sav"})])
 def test_a_broken_file_is_told_before_anything_is_charged(
     kind: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +233,7 @@ def test_a_missing_extra_is_told_before_anything_is_charged(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "xlsx"])
 def test_a_canary_is_in_no_file_but_its_own(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A word and a number in every row: in no log, no temporary file, no bundle, and no word of the command."""
     rows = [[f"{WORD}{at}", *row[1:5], float(NUMBER), row[6]] for at, row in enumerate(made_rows())]
@@ -268,8 +271,8 @@ def test_names_in_other_letters_are_told(tmp_path: Path, monkeypatch: pytest.Mon
     assert "letters' case counts" in said
 
 
-@pytest.mark.parametrize("name", ["visits.xlsx", "visits.ods"])
-def test_confidential_rows_are_not_read_from_a_workbook(
+@pytest.mark.parametrize("name", ["visits.xls", "visits.ods"])
+def test_other_workbooks_are_told_with_what_to_save_them_as(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = written(tmp_path / "it", "csv", made_rows()[:20])
@@ -277,7 +280,7 @@ def test_confidential_rows_are_not_read_from_a_workbook(
     code, said = run(folder, monkeypatch, "validate", "spec.yaml")
     assert code == 2
     assert "DPR-S216" in said
-    assert "save the sheet as CSV in UTF-8" in said
+    assert "save it as an Excel workbook (.xlsx) or the sheet as CSV in UTF-8" in said
 
 
 def test_a_reference_in_a_workbook_is_that_in_a_csv(

@@ -51,6 +51,7 @@ from dprelease.spec.schema import json_schema
 from tests import postgres as servers
 from tests.project import SETTINGS, small_project
 from tests.statistical_files import KINDS, packed_as, write_statistical
+from tests.workbook_files import write_columns
 
 postgres_server, postgres = servers.postgres_server, servers.postgres  # fixtures
 
@@ -242,6 +243,10 @@ def _statistical(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     write_statistical(path, {name.upper() if upper else name: [float(row[name]) for row in rows] for name in rows[0]})
 
 
+def _workbook(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    write_columns(path, {name: [float(row[name]) for row in rows] for name in rows[0]})
+
+
 def _sqlite(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute(f"CREATE TABLE people ({', '.join(rows[0])})")
@@ -261,6 +266,7 @@ FILES: dict[str, Callable[[Sequence[Mapping[str, str]], Path], object]] = {
     "parquet": _parquet,
     **dict.fromkeys(("csv.gz", "csv.zst"), _packed),
     **dict.fromkeys(KINDS, _statistical),
+    "xlsx": _workbook,
     "database": _sqlite,
     "delta": _delta,
 }
@@ -286,7 +292,7 @@ def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source:
 def test_every_format_of_a_source_has_an_engine() -> None:
     assert {*SOURCE_FORMATS, "database", "delta"} == {each for kind in ENGINES for each in ENGINES[kind].formats}
     with pytest.raises(SpecError, match="DPR-S216"):
-        load(spec(file="rows.xlsx"), "s")
+        load(spec(file="rows.xls"), "s")
 
 
 class LinesEngine(DuckDBEngine):

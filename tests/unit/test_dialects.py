@@ -201,7 +201,7 @@ HEADER = "who,pay,age,born,seen,works"
         (HEADER.replace(",", " , ").encode(), Dialect(), "' pay '", "skip: 1"),
         (HEADER.encode("utf-16"), Dialect(), "UTF-16", "UTF-8"),
         (HEADER.encode("utf-16-le"), Dialect(), "UTF-16", "UTF-8"),
-        (b"PK\x03\x04rest", Dialect(), "Excel", "save the sheet"),
+        (b"PK\x03\x04rest", Dialect(), "Excel", "a name that ends in .xlsx"),
         (b"\x1f\x8b\x08rest", Dialect(), "gzip", ".csv.gz"),
         (b"A title\n\n" + HEADER.encode(), Dialect(), "line 3 has all of them", "skip: 2"),
         (HEADER.encode(), BARE.model_copy(update={"names": ("who", "pay")}), "lists the columns", "add the missing ones"),

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import xlsxwriter
 
 from dprelease.catalog.reference import ReferenceFileError, ReferenceTable, read_reference
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import MissingExtra
+from tests.workbook_files import workbook
 
 COLUMNS: Mapping[str, ColumnType] = {"code": "text", "size": "integer", "since": "date", "open": "boolean"}
 HEADER = ["code", "size", "since", "open", "note"]
 ROWS = [["06", 6, dt.date(2024, 2, 29), True, 1.5], ["A", -7, dt.date(1900, 3, 1), False, None]]
-
-
-def workbook(*sheets: Sequence[Sequence[Any]], hidden: Sequence[int] = (), date_format: str = "yyyy-mm-dd") -> bytes:
-    data = io.BytesIO()
-    with xlsxwriter.Workbook(data, {"default_date_format": date_format}) as book:
-        for at, rows in enumerate(sheets):
-            sheet = book.add_worksheet()
-            if at in hidden:
-                sheet.hide()
-            for number, row in enumerate(rows):
-                sheet.write_row(number, 0, row)
-    return data.getvalue()
 
 
 def read(data: bytes, columns: Mapping[str, ColumnType] = COLUMNS) -> ReferenceTable:

@@ -20,6 +20,7 @@ from dprelease.engines.files.csv_lines import column_blocks, csv_header, decompr
 from dprelease.engines.files.header_shape import shape_advice
 from dprelease.engines.files.parquet import parquet_blocks, parquet_has_rows, parquet_names
 from dprelease.engines.files.statistical.files import StatisticalFile
+from dprelease.engines.files.statistical.workbooks import WorkbookFile
 
 __all__ = ["FILE_FORMATS", "FileFormat"]
 
@@ -115,4 +116,5 @@ FILE_FORMATS: dict[str, FileFormat] = {
     **dict.fromkeys(_COMPRESSION, _Csv()),
     "parquet": _Parquet(),
     **{kind: StatisticalFile(kind) for kind in STATISTICAL},
+    "xlsx": WorkbookFile("xlsx"),
 }

@@ -21,7 +21,7 @@ _BEGINNINGS = (
     (b"\xfe\xff", "text in UTF-16", "save the file as CSV in UTF-8"),
     (b"\x1f\x8b", "a file compressed by gzip", _NAME_IT.format(".csv.gz, where a CSV is in it")),
     (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", _NAME_IT.format(".csv.zst, where a CSV is in it")),
-    (b"PK\x03\x04", "an Excel workbook or a zip archive", "save the sheet as CSV in UTF-8, or take the file out"),
+    (b"PK\x03\x04", "an Excel workbook or a zip archive", _NAME_IT.format(".xlsx where it is one")),
     (b"PAR1", "a Parquet file", _NAME_IT.format(".parquet")),
     (b"$FL", "an SPSS file", _NAME_IT.format(".sav or .zsav")),
     (b"<stata_dta>", "a Stata file", _NAME_IT.format(".dta")),

@@ -26,7 +26,17 @@ from dprelease.engines.files.decimals import Texts, on_grid
 from dprelease.engines.files.notation import in_plain_notation
 from dprelease.engines.files.values import BLANKS, LIMIT, MARK, READ, id_text, number_text
 
-__all__ = ["ARROW", "as_declared", "in_period", "is_text", "join_keys", "typed", "typed_with_steps", "unwrapped"]
+__all__ = [
+    "ARROW",
+    "as_declared",
+    "in_period",
+    "is_text",
+    "join_keys",
+    "stored_texts",
+    "typed",
+    "typed_with_steps",
+    "unwrapped",
+]
 
 ARROW: dict[ColumnType, Any] = {
     "text": pa.string(),
@@ -94,7 +104,7 @@ def typed_with_steps(
     if not _has_text(stored.type):
         return [pa.nulls(len(stored), ARROW[column.type]), *(pa.nulls(len(stored), pa.int64()) for _ in grids)]
     encoded = stored.dictionary_encode()
-    arrays = _read(column, _texts(encoded.dictionary, column.type), nulls, grids)
+    arrays = _read(column, stored_texts(encoded.dictionary, column.type), nulls, grids)
     return [each.take(encoded.indices) for each in arrays]
 
 
@@ -291,8 +301,8 @@ def _within(column: Column, values: Any) -> Any:
     return pc.max_element_wise(pc.min_element_wise(values, upper, skip_nulls=False), lower, skip_nulls=False)
 
 
-def _texts(words: Any, wanted: ColumnType) -> Any:
-    """Distinct stored values to their texts; what has none is null."""
+def stored_texts(words: Any, wanted: ColumnType) -> Any:
+    """Stored numbers, truth values, days or moments to their texts under a declared type; what has none is null."""
     kind = words.type
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return words.cast(pa.string())

@@ -1,7 +1,8 @@
 """The names of a file's columns, for a spec that is yet to be written: of a CSV its first line, and nothing below it.
 
 A Parquet file and one of SPSS, Stata or SAS say in their own dictionaries how their columns are called, and which of
-them are days. To be sure that one of the latter is whole its parser goes through it, and hands over nothing of a row.
+them are days; in a workbook the first line of its sheet says it. To be sure that one of these is whole its parser goes
+through it, and hands over nothing of a row.
 A database says it in its catalog.
 """
 
@@ -9,11 +10,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dprelease.catalog.dialect import ENCODINGS, STATISTICAL, Dialect
+from dprelease.catalog.dialect import ENCODINGS, Dialect
 from dprelease.catalog.source import DATABASE_SCHEMES, SOURCE_FORMATS, DatabaseSource, Source
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.catalog.urls import HOLD, VARIABLE
@@ -45,7 +46,7 @@ _STORED: tuple[tuple[re.Pattern[str], ColumnType], ...] = (
     (re.compile("bool"), "boolean"),
 )
 """The types of columns by what the names of stored types begin with, in Arrow and in databases; others hold texts."""
-_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+_WORKBOOKS = (".xls", ".xlsm", ".xlsb", ".ods")
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,19 @@ class FirstLine:
         except UnicodeDecodeError:
             says, hint = f"the first line is no text in {encoding}", f"give `--encoding`, one of {', '.join(ENCODINGS)}"
             raise _refused(says, hint, self.file) from None
-        if names is None or any(not name.strip() or _VALUE.fullmatch(name) for name in names):
-            says = "the first line does not name columns: a field of it is empty or a number, so it may be a row"
-            raise _refused(says, "give the names of all columns in their order: `--header id,sex,age`", self.file)
+        if names is None or not _are_names(names):
+            raise _refused(_NO_NAMES, "give the names of all columns in their order: `--header id,sex,age`", self.file)
         if len(set(names)) < len(names):
             says = "the first line has a field twice, so it may be a row"
             raise _refused(says, "give each column a name of its own, or all names by `--header`", self.file)
         return ColumnNames(names)
+
+
+_NO_NAMES = "the first line does not name columns: a field of it is empty or a number, so it may be a row"
+
+
+def _are_names(names: Sequence[str]) -> bool:
+    return not any(not name.strip() or _VALUE.fullmatch(name) for name in names)
 
 
 def _refused(says: str, hint: str, file: str, code: str = "DPR-S906") -> SpecError:
@@ -114,8 +121,8 @@ def file_format(path: Path) -> str:
         raise _refused(says, hint, "", "DPR-S907")
     name = path.name.lower()
     if name.endswith(_WORKBOOKS):
-        hint = "save the sheet as CSV in UTF-8, and name that file: `dprelease new DATA.csv`"
-        raise _refused("a workbook is no source of confidential rows", hint, shown, "DPR-S907")
+        hint = "save it as an Excel workbook (.xlsx) or the sheet as CSV in UTF-8: `dprelease new DATA.xlsx`"
+        raise _refused("a workbook of this kind is not read", hint, shown, "DPR-S907")
     found = next((kind for kind, ending in SOURCE_FORMATS.items() if name.endswith(ending)), None)
     if found is None:
         says = f"the name ends in none of {', '.join(SOURCE_FORMATS.values())}"
@@ -178,12 +185,12 @@ def names_in_dictionary(path: Path, kind: str) -> ColumnNames:
 
     Args:
         path: The file.
-        kind: Its format: parquet, or one of SPSS, Stata or SAS.
+        kind: Its format: parquet, or one of SPSS, Stata, SAS or Excel.
 
     Raises:
         SpecError: If it cannot be read.
     """
-    if kind in STATISTICAL:
+    if kind != "parquet":
         return _of_dictionary(path, kind)
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -238,6 +245,8 @@ def _of_dictionary(path: Path, kind: str) -> ColumnNames:
     names = StatisticalFile(kind).names(source, path)
     if names is None:
         raise _refused("its names are in an encoding that is not known here", "write them in UTF-8", str(path))
+    if kind == "xlsx" and not _are_names(names):
+        raise _refused(_NO_NAMES, "write the names of all columns into the first line of the sheet", str(path))
     shown = {name: shown_as(kind, each) for name, each in zip(names, formats, strict=True)}
     types: dict[str, ColumnType] = {}
     for name, each in shown.items():

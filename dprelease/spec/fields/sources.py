@@ -35,9 +35,11 @@ _VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 
 
 def _readable(file: str) -> str:
-    if file.lower().endswith((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")):
-        says = "is a workbook: in one a cell decides by itself what it is, rows end at a million, and sheets can hide"
-        raise refuse("DPR-S216", says, "save the sheet as CSV in UTF-8, and name that file")
+    if file.lower().endswith((".xls", ".xlsm", ".xlsb", ".ods")):
+        says = "is a workbook of a kind that is not read"
+        raise refuse(
+            "DPR-S216", says, "save it as an Excel workbook (.xlsx) or the sheet as CSV in UTF-8, and name that file"
+        )
     if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
         *endings, last = SOURCE_FORMATS.values()
         says = f"names a file that ends in none of {', '.join(endings)} and {last}"

@@ -60,11 +60,7 @@ class StatisticalFile:
         """
         places, few = [names.index(name) for name in wanted], [names.index(name) for name in repeated]
         try:
-            told = dictionary_of(self._kind, path)
-            encoding = _encoding(table.files, told)
-            shown = [shown_as(self._kind, told.formats[at]) for at in places]
-            for block in parsed_blocks(self._kind, path, places, few):
-                yield [self._stored(each, kind, encoding) for each, kind in zip(block, shown, strict=True)]
+            yield from self._columns(table, path, places, few)
         except Unreadable as error:
             problem = EngineError(
                 f"table {table.name!r}: a file of {table.files.file!r} {error.says}", hint=error.hint, code="DPR-E107"
@@ -72,6 +68,13 @@ class StatisticalFile:
         else:
             return
         raise problem
+
+    def _columns(self, table: Table, path: Path, places: Sequence[int], few: Sequence[int]) -> Iterator[list[Any]]:
+        told = dictionary_of(self._kind, path)
+        encoding = _encoding(table.files, told)
+        shown = [shown_as(self._kind, told.formats[at]) for at in places]
+        for block in parsed_blocks(self._kind, path, places, few):
+            yield [self._stored(each, kind, encoding) for each, kind in zip(block, shown, strict=True)]
 
     def _stored(self, array: Any, shown: Shown | None, encoding: str) -> Any:
         kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type

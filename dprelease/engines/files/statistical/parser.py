@@ -1,8 +1,8 @@
-"""The process that parses one file of SPSS, Stata or SAS: the whole life of it. Run as a script, never imported.
+"""The process that parses one file of SPSS, Stata, SAS or Excel, its whole life. Run as a script, never imported.
 
-The parser is C over bytes that nobody vouches for. So it has a process of its own, with limits to its memory and time
-and none of the parent's settings. It gets the open file as standard input, is told public words alone (a format, names
-of columns), and answers on standard output: a line of JSON, or rows as an Arrow stream. What goes wrong is one of
+The parser is C or Rust over bytes that nobody vouches for. So it has a process of its own, with limits to memory and
+time and none of the parent's settings. It gets the open file as standard input, is told public words alone (a format,
+names of columns), and answers on standard output: a line of JSON, or rows as an Arrow stream. What goes wrong is one of
 ``_CODES``; no text of an error leaves it. It writes no file, and no memory dump.
 
 Texts are read as if they were Latin-1, in which every byte is a character, and handed on as the bytes that they are:
@@ -18,9 +18,12 @@ import resource
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from itertools import islice
 from typing import Any, BinaryIO
 
-_CODES = {"damaged": 3, "memory": 4, "missing": 5, "uncounted": 6, "members": 7, "twice": 8}
+_CODES = {"damaged": 3, "memory": 4, "missing": 5, "uncounted": 6, "members": 7, "twice": 8, "sheets": 9, "full": 10}
+_CODES |= {"locked": 11}
 _PLACE = "/dev/fd/0"
 _BYTES = "ISO-8859-1"
 _BLOCK = 1 << 26  # bytes of memory that a block of rows may take here, about
@@ -31,6 +34,8 @@ _OBSERVATIONS = (
 )
 _MEMBER = b"HEADER RECORD*******MEMB"
 _CARD = 80  # bytes of a record of an XPT file
+_LAST_LINE = (1 << 20) - 1  # of a sheet, from 0
+_EPOCH = datetime(1970, 1, 1)
 
 Read = Callable[..., tuple[Mapping[str, Any], Any]]
 
@@ -228,6 +233,71 @@ def _hand_over(kind: str, read: Read, places: Sequence[int], few: Sequence[int],
             stream.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
+def _sheet() -> Any:
+    """The only sheet of a workbook that has values, hidden ones counted."""
+    from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum
+
+    try:
+        book = CalamineWorkbook.from_filelike(io.BytesIO(sys.stdin.buffer.read()))
+    except PasswordError:
+        raise _Refused("locked") from None
+    told = [each.name for each in book.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet]
+    filled = [sheet for sheet in map(book.get_sheet_by_name, told) if any(map(_has_value, sheet.iter_rows()))]
+    if len(filled) != 1:
+        raise _Refused("sheets")
+    last, _ = filled[0].end or (0, 0)
+    if last >= _LAST_LINE:
+        raise _Refused("full")
+    return filled[0]
+
+
+def _has_value(row: Sequence[object]) -> bool:
+    return any(cell != "" for cell in row)
+
+
+def _lines() -> Iterator[Sequence[Any]]:
+    """The lines of the sheet with a value in them: the first one names the columns, the others are rows."""
+    return filter(_has_value, _sheet().iter_rows())
+
+
+def _describe_sheet(out: BinaryIO) -> None:
+    lines = _lines()
+    names = [cell.encode().decode("latin-1") if isinstance(cell, str) else "" for cell in next(lines)]
+    named = [name for name in names if name]
+    if len(set(named)) < len(named):
+        raise _Refused("twice")
+    told = {"names": names, "formats": [""] * len(names), "encoding": "utf-8", "rows": sum(1 for _ in lines)}
+    out.write(json.dumps(told).encode())
+
+
+def _hand_over_sheet(places: Sequence[int], out: BinaryIO) -> None:
+    """Each cell by what it is: a text, a number or a moment, which is in milliseconds from 1970-01-01."""
+    import pyarrow as pa
+
+    kind = pa.struct([("text", pa.binary()), ("number", pa.float64()), ("moment", pa.int64())])
+    schema = pa.schema([(str(at), kind) for at in places])
+    lines = _lines()
+    next(lines)
+    with pa.ipc.new_stream(out, schema) as stream:
+        while block := list(islice(lines, _MOST_ROWS)):
+            columns = ([_cell(line[at]) for line in block] for at in places)
+            arrays = [pa.array(column, kind) for column in columns]
+            stream.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _cell(cell: object) -> dict[str, Any]:
+    if isinstance(cell, bool):
+        return {"text": b"true" if cell else b"false"}
+    if isinstance(cell, str):
+        return {"text": cell.encode("utf-8", "replace") if cell else None}
+    if isinstance(cell, int | float):
+        return {"number": float(cell)}
+    if isinstance(cell, date):  # a day is the moment that it begins
+        moment = cell if isinstance(cell, datetime) else datetime(cell.year, cell.month, cell.day)
+        return {"moment": round((moment - _EPOCH) / timedelta(milliseconds=1))}
+    return {}  # a time of day, or a length of time
+
+
 def main() -> int:
     """Do what is asked by the arguments: paths of modules, and the task; give the code of how it went."""
     sys.path[:] = json.loads(sys.argv[1])
@@ -237,11 +307,13 @@ def main() -> int:
     _limit(asked["memory"], asked["seconds"])
     warnings.filterwarnings("error", message="column .* is duplicated")
     try:
-        kind, read, seconds = asked["kind"], _reader(asked["kind"]), asked["seconds"]
-        if asked["places"] is None:
-            _describe(kind, read, seconds, out)
+        kind, places, seconds = asked["kind"], asked["places"], asked["seconds"]
+        if kind == "xlsx":
+            _describe_sheet(out) if places is None else _hand_over_sheet(places, out)
+        elif places is None:
+            _describe(kind, _reader(kind), seconds, out)
         else:
-            _hand_over(kind, read, asked["places"], asked["few"], seconds, out)
+            _hand_over(kind, _reader(kind), places, asked["few"], seconds, out)
         out.flush()
     except ImportError:
         return _CODES["missing"]

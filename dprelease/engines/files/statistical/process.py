@@ -117,7 +117,7 @@ def counted_rows(kind: str, data: bytes) -> int:
 
 
 def parsed_blocks(kind: str, path: Path, places: Sequence[int], few: Sequence[int]) -> Iterator[list[Any]]:
-    """Columns of all rows, block by block: Arrow arrays of bytes, whole numbers or doubles.
+    """Columns of all rows, block by block: Arrow arrays of bytes, whole numbers or doubles; of a workbook, of cells.
 
     Args:
         kind: As of :func:`dictionary_of`.
@@ -145,14 +145,17 @@ def parsed_blocks(kind: str, path: Path, places: Sequence[int], few: Sequence[in
             raise _refused(kind, "damaged")
 
 
+_CELL = pa.struct([("text", pa.binary()), ("number", pa.float64()), ("moment", pa.int64())])
+
+
 def _is_ours(kind: Any) -> bool:
-    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in (pa.binary(), pa.int64(), pa.float64())
+    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in (pa.binary(), pa.int64(), pa.float64(), _CELL)
 
 
 @contextmanager
 def _asked(kind: str, file: IO[bytes] | int, places: Sequence[int] | None, few: Sequence[int]) -> Iterator[Any]:
     """The process at work; it has ended when the block has, however that ends."""
-    if find_spec("pyreadstat") is None:
+    if find_spec("python_calamine" if kind == "xlsx" else "pyreadstat") is None:
         raise _missing(kind)
     paths = json.dumps([each for each in sys.path if isinstance(each, str)])
     asked = {"kind": kind, "places": places, "few": list(few), "memory": MEMORY, "seconds": SECONDS}
@@ -184,7 +187,8 @@ def _require_done(kind: str, code: int) -> None:
     raise _refused(kind, next((why for why, each in _CODES.items() if each == code), "died"))
 
 
-_CODES = {"damaged": 3, "memory": 4, "missing": 5, "uncounted": 6, "members": 7, "twice": 8}
+_CODES = {"damaged": 3, "memory": 4, "missing": 5, "uncounted": 6, "members": 7, "twice": 8, "sheets": 9, "full": 10}
+_CODES |= {"locked": 11}
 _AGAIN = "write it again with the program that made it, or export it as CSV or Parquet, and name that file"
 _WHY = {
     "damaged": ("is damaged, cut short, or no {kind} file", _AGAIN),
@@ -195,6 +199,15 @@ _WHY = {
     "uncounted": ("does not say how many rows it has, so that nobody could tell whether all are there", _AGAIN),
     "members": ("holds more than one data set", "write the one that is meant into a file of its own"),
     "twice": ("has two columns of one name", "give every column of the file its own name"),
+    "sheets": (
+        "has no sheet with values, or more than one, hidden ones counted",
+        "keep one sheet, the one with the rows, in a workbook of its own",
+    ),
+    "full": (
+        "has a sheet that is full to its last line, where a workbook drops the rows that come after it",
+        "export the rows as CSV or Parquet from where they come from",
+    ),
+    "locked": ("is protected by a password", "save it without one, in a folder that is protected"),
     "time": (f"takes the parser more than {SECONDS} seconds for one block of rows", _AGAIN),
     "died": ("ends the parser", _AGAIN),
 }
@@ -206,6 +219,12 @@ def _refused(kind: str, why: str) -> Unreadable:
 
 
 def _missing(kind: str) -> MissingExtra:
+    if kind == "xlsx":
+        return MissingExtra(
+            "an .xlsx file is read by python-calamine, which is not installed",
+            hint='pip install "dprelease[excel]"',
+            code="DPR-X107",
+        )
     return MissingExtra(
         f"a .{kind} file is read by pyreadstat, which is not installed",
         hint='pip install "dprelease[statfiles]"',
