@@ -32,9 +32,8 @@ def validate_command(
             {"valid": True, "release": read.release.name, "period": read.release.period, "headers_compared": compared}
         )
         return
-    say(
-        f"{spec}: valid. {read.release.name}/{read.release.period}, "
-        f"{len(read.tables)} table(s), {len(read.queries)} queries"
-    )
+    tables = f"{len(read.tables)} table{'s' * (len(read.tables) != 1)}"
+    queries = f"{len(read.queries)} {'query' if len(read.queries) == 1 else 'queries'}"
+    say(f"{spec}: valid. {read.release.name}/{read.release.period}, {tables}, {queries}")
     for name, why in away.items():
         say(f"table {name!r} was not compared with its source: {why}")
