@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.ledger.stores.postgres import create_postgres_ledger
-from tests.postgres import RUNNER, Database, postgres, postgres_server
 from tests.project import SPEC, command, environment, forked, small_project
 from tests.repo.documents import ROOT
-
-__all__ = ["postgres", "postgres_server"]  # fixtures
 
 BACKUP = ROOT / "deploy" / "backup"
 
@@ -64,38 +60,6 @@ def test_the_drill_charges_what_the_copy_lacks_and_publishes_the_next_period(tmp
     assert numbers(project, "2022") == before
     command(project, "run", "spec.yaml", "--direct", "--period", "2023")
     assert numbers(project, "2023")
-    command(project, "ledger", "check")
-
-
-@pytest.mark.slow
-def test_the_drill_on_postgresql_does_the_same(tmp_path: Path, postgres: Database) -> None:
-    """The copy is taken while a session is open; what was in its place stays, under another name."""
-    create_postgres_ledger(postgres.owner, RUNNER)
-    project, copies = tmp_path / "project", tmp_path / "copies"
-    small_project(project, SPEC.replace("period: 2024", "period: 2021"), rows=30)
-    settings = (project / "dprelease.yaml").read_text()
-    (project / "dprelease.yaml").write_text(settings.replace("sqlite:///state/ledger.db", postgres.runner))
-    command(project, "run", "spec.yaml", "--direct")
-    copied = script("backup-postgresql", str(project), str(copies), postgres.owner, folder=project)
-    assert copied.returncode == 0, copied.stderr
-    (copy,) = copies.iterdir()
-    assert {"ledger.dump", "policy.yaml", "dprelease.yaml", "state-key", "SHA256SUMS"} <= {
-        p.name for p in copy.iterdir()
-    }
-    assert (copy / "ledger.dump").stat().st_mode & 0o077 == 0
-    command(project, "run", "spec.yaml", "--direct", "--period", "2022")
-    before = numbers(project, "2022")
-
-    urls = (postgres.server.url(), postgres.owner)
-    drilled = script("restore-drill", str(project), str(copy), *urls, folder=project)
-    assert drilled.returncode == 0, drilled.stdout + drilled.stderr
-    assert "the ledger is sound" in drilled.stdout
-    names = [name for (name,) in postgres.server.execute("SELECT datname FROM pg_database")]
-    assert sum(name.startswith(f"{postgres.name}_lost_") for name in names) == 1
-    again = forked(project, "run", "spec.yaml", "--direct", "--period", "2022")
-    assert again.code != 0
-    assert numbers(project, "2022") == before
-    command(project, "run", "spec.yaml", "--direct", "--period", "2023")
     command(project, "ledger", "check")
 
 

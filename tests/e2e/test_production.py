@@ -21,14 +21,13 @@ pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postg
 from dprelease.ledger.stores.postgres import create_postgres_ledger
 from tests.crash.schedule import Clockwork
 from tests.e2e.prefect_server import Started
-from tests.e2e.test_backup_drill import script
+from tests.e2e.test_backup_drill import numbers, script
 from tests.postgres import RUNNER, Database, postgres, postgres_server
-from tests.project import command, forked
+from tests.project import SPEC, command, forked, small_project
 
 __all__ = ["postgres", "postgres_server"]  # fixtures
 
 pytestmark = [
-    pytest.mark.nightly,  # two minutes; its parts are tested on every run by test_backup_drill, test_schedule, unit/test_doctor
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
 ]
@@ -82,6 +81,38 @@ def metrics(folder: Path) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
+def test_the_drill_on_postgresql_does_the_same(tmp_path: Path, postgres: Database) -> None:
+    """The copy is taken while a session is open; what was in its place stays, under another name."""
+    create_postgres_ledger(postgres.owner, RUNNER)
+    project, copies = tmp_path / "project", tmp_path / "copies"
+    small_project(project, SPEC.replace("period: 2024", "period: 2021"), rows=30)
+    settings = (project / "dprelease.yaml").read_text()
+    (project / "dprelease.yaml").write_text(settings.replace("sqlite:///state/ledger.db", postgres.runner))
+    command(project, "run", "spec.yaml", "--direct")
+    copied = script("backup-postgresql", str(project), str(copies), postgres.owner, folder=project)
+    assert copied.returncode == 0, copied.stderr
+    (copy,) = copies.iterdir()
+    assert {"ledger.dump", "policy.yaml", "dprelease.yaml", "state-key", "SHA256SUMS"} <= {
+        p.name for p in copy.iterdir()
+    }
+    assert (copy / "ledger.dump").stat().st_mode & 0o077 == 0
+    command(project, "run", "spec.yaml", "--direct", "--period", "2022")
+    before = numbers(project, "2022")
+
+    urls = (postgres.server.url(), postgres.owner)
+    drilled = script("restore-drill", str(project), str(copy), *urls, folder=project)
+    assert drilled.returncode == 0, drilled.stdout + drilled.stderr
+    assert "the ledger is sound" in drilled.stdout
+    names = [name for (name,) in postgres.server.execute("SELECT datname FROM pg_database")]
+    assert sum(name.startswith(f"{postgres.name}_lost_") for name in names) == 1
+    again = forked(project, "run", "spec.yaml", "--direct", "--period", "2022")
+    assert again.code != 0
+    assert numbers(project, "2022") == before
+    command(project, "run", "spec.yaml", "--direct", "--period", "2023")
+    command(project, "ledger", "check")
+
+
+@pytest.mark.nightly  # two minutes; its parts are tested on every run: here, by test_schedule and by unit/test_doctor
 def test_two_periods_a_killed_runner_and_a_restored_backup(
     office: Clockwork, postgres: Database, tmp_path: Path
 ) -> None:
