@@ -6,6 +6,7 @@ import doctest
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,18 @@ def test_the_pipeline_of_a_new_project_names_what_exists() -> None:
     assert imported
     for module, name in imported:
         assert hasattr(__import__(module, fromlist=[name]), name), f"{module}.{name}"
+
+
+_MARK = re.compile(r" {0,3}(>|[+*-] )")
+_AFTER = re.compile(r"  |[|>#<]|[+*-] |\d+\. |.*:$|$")
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_line_of_a_formula_is_taken_for_a_quotation_or_a_list(path: Path) -> None:
+    """A paragraph that is broken before a sign: Markdown would end it there."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = [line for before, line in pairwise(text.split("\n")) if _MARK.match(line) and not _AFTER.match(before)]
+    assert found == [], "break the line behind the sign"
 
 
 def test_no_figure_of_the_readme_is_left_open() -> None:
