@@ -32,6 +32,7 @@ Number = TypeVar("Number", float, Fraction)
 LARGEST_SCALE = 2**50
 _CLOSE = 1e-7  # of the budget: where the search stops
 _LONGEST = math.log(1000.0)
+_PATIENT = 12  # certified losses, after which the slope of the last two says more than what every loss keeps to
 
 
 def measured_loss(accounting: str, event: Event | CellDraws, delta: Fraction) -> Fraction:
@@ -217,9 +218,11 @@ def _certify(loss: Callable[[Fraction], Fraction], limit: Fraction, knob: Fracti
     """The last steps, on the certified loss alone; 53 bits of knob are plenty, and keep the rationals short."""
     best: Fraction | None = None
     above: Fraction | None = None
-    for _ in range(200):
+    last: tuple[Fraction, float] | None = None
+    for turn in range(200):
         knob = Fraction(float(knob))
         found = loss(knob)
+        gap = float(found / limit - 1)
         if found <= limit:
             best = knob if best is None else max(best, knob)
             if found == 0 or found >= limit * (1 - Fraction(_CLOSE)):
@@ -229,6 +232,11 @@ def _certify(loss: Callable[[Fraction], Fraction], limit: Fraction, knob: Fracti
         else:
             above = knob if above is None else min(above, knob)
             aim = knob * Fraction(float(limit / found)) ** 2 * Fraction(1 - _CLOSE / 4)
+        if turn >= _PATIENT and last is not None and (gap - last[1]) * (knob - last[0]) > 0:
+            # where most of the budget is fixed the knob moves little of it: by the secant, to just below the limit
+            aim = knob - Fraction((gap + _CLOSE / 2) / (gap - last[1])) * (knob - last[0])
+            aim = min(max(aim, knob / 2), knob * 2)
+        last = knob, gap
         if best is not None and above is not None and not best < aim < above:
             aim = (best + above) / 2
         if best is not None and above is not None and above - best <= best * Fraction(_CLOSE):

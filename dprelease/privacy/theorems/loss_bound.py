@@ -238,6 +238,7 @@ class _Curve:
         low, high = 0.0, self.mixed.ceiling
         epsilon = self.mixed.epsilon_guess(aim)
         epsilon = epsilon if epsilon < high else high / 2
+        reach = 1.0  # in units of the last place
         for _ in range(200):
             value, slope = self.log_bound(epsilon)
             if value > aim:
@@ -249,6 +250,10 @@ class _Curve:
             if aim - _NEAR <= value <= aim or math.nextafter(low, high) >= high:
                 break
             step = max(0.0, epsilon + (aim - _NEAR / 2 - value) / slope) if slope < 0 else math.nan
+            if step == epsilon > 0:
+                # Next to the largest loss floats are too coarse for that aim: the neighbours of this one tell.
+                down, up = epsilon - reach * math.ulp(epsilon), epsilon + reach * math.ulp(epsilon)
+                step, reach = max((low + high) / 2, down) if epsilon == high else min((low + high) / 2, up), 2 * reach
             if not (low < step < high or low == step == 0.0 != epsilon):
                 step = 2 * epsilon + 1e-9 if high == math.inf else (low + high) / 2
             epsilon = step
