@@ -16,6 +16,7 @@ from dprelease.estimate.figures import FigureRules, ShowRules
 from dprelease.estimate.intervals import interval, outward_ends, was_cut
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
+from dprelease.measures.comparing.comparison import Comparison
 
 __all__ = [
     "RANK",
@@ -31,10 +32,10 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Status = Literal["ok", "caution", "unreliable", "blank"]
+Status = Literal["ok", "caution", "unreliable", "blank", "not_distinguishable"]
 RANK = "rank"
 _COUNTED: Possible = (Fraction(0), None)
-_STATUSES: tuple[Status, ...] = ("ok", "unreliable", "blank", "caution")
+_STATUSES: tuple[Status, ...] = ("ok", "unreliable", "blank", "caution", "not_distinguishable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,8 @@ class PublishedMeasure:
         upper: Estimate and margin, but no more than the true number can be; NaN where the margin is.
         status: ``ok``; ``caution`` and ``unreliable``: the interval, or in older plans the margin, is larger than the
             release allows beside its value (with ``show: blank`` unreliable numbers are withheld, and the status says
-            why); ``blank``: no estimate can be made from the noisy numbers, or the row is suppressed. Whatever is given
+            why); ``blank``: no estimate can be made from the noisy numbers, or the row is suppressed;
+            ``not_distinguishable``: of a change or a difference, that noise alone may have made it. Whatever is given
             becomes a ``Coded`` column.
         places: Decimals in which value and margin are exact (0 for a count, 1 for a count that is half the sum of
             two draws); None where there is no grid.
@@ -70,6 +72,9 @@ class PublishedMeasure:
             too, no margin is published beside it, and pages show no number outside of its interval.
         base: Value, margin and ends were rounded to multiples of this after the noise; None: they were not.
         low: Where a number was rounded to 0 and its interval before did not hold 0; None: nothing was rounded.
+        p_value: Of a change or a difference an upper bound of the probability that noise alone is as far from 0, of the
+            same shape; None: it is none, or no law says it.
+        compared: What it compares, where it is made of published numbers by their laws.
     """
 
     name: str
@@ -89,6 +94,8 @@ class PublishedMeasure:
     held: bool = False
     base: Fraction | None = None
     low: Flags | None = None
+    p_value: Floats | None = None
+    compared: Comparison | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))
@@ -96,6 +103,8 @@ class PublishedMeasure:
     @property
     def unit(self) -> str:
         """``percent`` of a percentage, with its errors and its interval; empty: nothing is said here."""
+        if self.compared is not None:
+            return self.compared.show or ""
         return "percent" if self.measure is not None and self.measure.whole == 100 else ""
 
     @property
@@ -145,11 +154,22 @@ def full_product(key_columns: Sequence[Column]) -> Rows:
     return crossed([column.keys or () for column in key_columns])
 
 
-def statuses(blank: Flags, unreliable: Flags, caution: Flags | None = None) -> Coded[Status]:
-    """The status of every cell; ``blank`` goes before ``unreliable``, and that before ``caution``."""
+def statuses(
+    blank: Flags, unreliable: Flags, caution: Flags | None = None, alike: Flags | None = None
+) -> Coded[Status]:
+    """The status of every cell; ``blank`` goes before ``unreliable``, and that before ``caution``.
+
+    Args:
+        blank: Where there is no number.
+        unreliable: Where one is.
+        caution: Where care is needed.
+        alike: Of changes and differences: where noise alone may have made them.
+    """
     weak = unreliable.astype(np.uint8)
     if caution is not None:
         weak = np.where(caution & ~unreliable, np.uint8(3), weak)
+    if alike is not None:
+        weak = np.where(alike, np.uint8(4), weak)
     return Coded(_STATUSES, np.where(blank, np.uint8(2), weak))
 
 

@@ -82,7 +82,7 @@ class Signs:
             status, low = coded(measure.status), measure.low
             codes = status.part(first, last)
             there = {status.keys[code] for code in np.unique(codes).tolist()}
-            found |= there & {"caution", "unreliable"}
+            found |= there & {"caution", "unreliable", "not_distinguishable"}
             if "blank" in there:
                 blank = codes == status.keys.index("blank")
                 found |= {"withheld"} if (blank & gone).any() else set()
@@ -144,7 +144,7 @@ def state_words(publish: Publish) -> dict[str, str]:
         "caution": "" if figures.caution_above is None else percent(figures.caution_above),
         "unreliable": "" if publish.unreliable_above is None else percent(publish.unreliable_above),
     }
-    words = {state: text.format(**limits) for state, text in STATES.items()}
+    words = {state: text.format(**limits) for state, text in STATES.items() if state in figures.symbols}
     if figures.shares is not None:
         words["unreliable"] += " (a share: where its interval is wide in itself)"
     if publish.unreliable_show == "blank":

@@ -52,7 +52,7 @@ def check_outputs(plan: ReleasePlan) -> None:
             missed.
     """
     told = {(output.query, output.measure): output for output in plan.outputs}
-    wanted = [(query.name, label) for query in plan.queries for label in query.measures]
+    wanted = [(query.name, label) for query in plan.queries for label in (*query.measures, *query.compare)]
     lines = Counter((output.query, output.measure) for output in plan.outputs)
     require(lines == Counter(wanted), "it tells the accuracy of other numbers than it publishes")
     taken = {each.id: each for each in plan.measured}

@@ -48,6 +48,7 @@ def signed_statuses(measure: PublishedMeasure, gone: Sequence[bool], figures: Fi
         elif status == "unreliable":
             words = f"{'withheld as ' if none else ''}unreliable {signs['unreliable']}"
         else:
-            words = status if status == "ok" else f"caution {signs['caution']}"
+            sign = "" if status == "ok" else f" {signs[status]}"
+            words = f"{status.replace('_', ' ')}{sign}"
         found.append(f"{words} {signs['low']}" if low else words)
     return found

@@ -308,6 +308,8 @@ def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
 
 
 def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
+    if measure.compared is not None:
+        return measure.compared.described()
     if query is None or (measure.measure is None and query.workload is None):
         covers = "margin" if measure.unadjusted is None else "interval"
         return f"made of published numbers; its {covers} covers their noise, by simulation"
