@@ -36,8 +36,9 @@ STATES = {
     "no_estimate": "no estimate: it cannot be made of the noisy measurements",
     "low": "rounds to 0, and its interval does not hold 0",
     "not_distinguishable": "not distinguishable from 0: noise alone may have made it",
+    "not_applicable": "not applicable: there is no such number in this row",
 }
-COMPARED = "not_distinguishable"  # a sign that only plans with changes or differences have
+COMPARED = ("not_distinguishable", "not_applicable")  # signs that only plans with columns that compare have
 # Letters in square brackets, as the UK Government Analysis Function has them; [w] and [caution] are said by a legend.
 SYMBOLS = {
     "caution": "[caution]",
@@ -46,6 +47,7 @@ SYMBOLS = {
     "no_estimate": "[x]",
     "low": "[low]",
     "not_distinguishable": "[nd]",
+    "not_applicable": "[z]",
 }
 _SHARE = (Fraction(0), Fraction(1))
 

@@ -86,7 +86,9 @@ class Signs:
             if "blank" in there:
                 blank = codes == status.keys.index("blank")
                 found |= {"withheld"} if (blank & gone).any() else set()
-                found |= {"no_estimate"} if (blank & ~gone).any() else set()
+                never = np.zeros(len(gone), dtype=bool) if measure.never is None else measure.never[first:last]
+                found |= {"not_applicable"} if (blank & never).any() else set()
+                found |= {"no_estimate"} if (blank & ~gone & ~never).any() else set()
             found |= {"low"} if low is not None and low[first:last].any() else set()
         return found
 

@@ -21,8 +21,8 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import MissingExtra, PublishError
 from dprelease.estimate import PublishedTable, Rows, coded
+from dprelease.estimate.counts import table_of_counts
 from dprelease.estimate.keys import crossed
-from dprelease.estimate.tables import table_of_counts
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.document.ranges import rows_of

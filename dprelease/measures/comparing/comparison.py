@@ -49,6 +49,10 @@ class Comparison(GrownValue):
         """The period that it looks back to; None: to none."""
         return self.change_from or self.index_to
 
+    def at(self, period: str) -> Comparison:
+        """The same with the name of the period that it looks back to."""
+        return self.model_copy(update={"change_from" if self.change_from is not None else "index_to": period})
+
     @property
     def whole(self) -> int:
         """What a quotient of 1 is published as."""

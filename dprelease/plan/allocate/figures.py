@@ -35,8 +35,8 @@ def planned_figures(spec: ReleaseSpec, queries: Sequence[PlannedQuery], outputs:
     symbols = spec.publish.symbols
     written = {} if symbols is None else {name: each for name, each in symbols.model_dump().items() if each is not None}
     usual = {**SYMBOLS, **written}
-    if not any(each.says_p for query in queries for each in query.compare.values()):
-        del usual[COMPARED]
+    if not any(query.compare for query in queries):
+        usual = {state: sign for state, sign in usual.items() if state not in COMPARED}
     errors = {(each.query, each.measure): each.standard_error for each in outputs}
     bases: dict[str, dict[str, Fraction]] = {}
     for query in queries:

@@ -31,6 +31,7 @@ from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.verify.comparing import check_compared
 from dprelease.plan.verify.factor import expected_of_sums
 from dprelease.plan.verify.reach import require
 from dprelease.plan.verify.tables import taken_together
@@ -58,6 +59,7 @@ def check_outputs(plan: ReleasePlan) -> None:
     taken = {each.id: each for each in plan.measured}
     for query in plan.queries:
         asked = query.goal.targets if query.workload is None else {}
+        check_compared(plan, query, told)
         for label in asked:
             require(label in query.measures, f"{query.name} has a target for a measure that is not there")
         for label in query.measures:

@@ -71,7 +71,7 @@ def _with_columns(
         figures = figures_of(asked, now, before.get(period or ""), table)
         if asked.index_to is not None and period == plan.release.period:
             figures = _at_the_base(table.cells)
-        made.append(_column(plan, name, asked, figures, shown[asked.measure]))
+        made.append(_column(plan, name, asked, period, figures, shown[asked.measure]))
     return replace(table, measures=(*table.measures, *made))
 
 
@@ -81,7 +81,9 @@ def _at_the_base(rows: int) -> Figures:
     return Figures(full, none, full, full)
 
 
-def _column(plan: ReleasePlan, name: str, asked: Comparison, found: Figures, own: PublishedMeasure) -> PublishedMeasure:
+def _column(
+    plan: ReleasePlan, name: str, asked: Comparison, period: str | None, found: Figures, own: PublishedMeasure
+) -> PublishedMeasure:
     """A number that is blank where the one that it compares is not published either."""
     blank = np.isnan(found.value) | np.isnan(own.value)
     publish = plan.publish
@@ -119,7 +121,8 @@ def _column(plan: ReleasePlan, name: str, asked: Comparison, found: Figures, own
         tested=True,
         held=publish.figures is not None,
         p_value=None if found.p_value is None else shown(found.p_value),
-        compared=asked,
+        compared=asked if period is None else asked.at(period),
+        never=found.never,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +37,7 @@ class Figures:
         lower: The ends of its interval.
         upper: The same.
         p_value: Of a change or a difference of numbers that are linear in their draws.
+        never: In which rows there is no such number, whatever was measured.
     """
 
     value: Floats
@@ -44,6 +45,7 @@ class Figures:
     lower: Floats
     upper: Floats
     p_value: Floats | None = None
+    never: npt.NDArray[np.bool_] | None = None
 
 
 def figures_of(asked: Comparison, now: Levels, before: Levels | None, table: PublishedTable) -> Figures:
@@ -94,7 +96,8 @@ def _is_linear(measure: Measure, level: Level, label: str) -> bool:
 def _about(value: Floats, noise: Distances, confidence: Fraction) -> Figures:
     """A number whose noise has one law in all rows."""
     margin = np.full(value.shape, noise.margin(confidence))
-    lower, upper = interval(value, margin, _ANYTHING)
+    whole = Fraction(1) if noise.unit == 1 and bool((value == np.rint(value)).all()) else None
+    lower, upper = interval(value, margin, _ANYTHING, grid=whole)
     return Figures(value, np.full(value.shape, noise.standard_error), lower, upper, noise.p_values(value))
 
 
@@ -174,7 +177,7 @@ def _difference(
         wide = _rows(now, [_wide(level, asked, measure, confidence) for level in now.levels])
         beside = Figures(*(getattr(wide, name)[other] for name in ("value", "error", "lower", "upper")))
         drawn = now.query.totals is not None and bool(now.query.totals.drawn)
-        return _only(known, _apart(wide, beside, independent=not drawn))
+        return replace(_only(known, _apart(wide, beside, independent=not drawn)), never=~known)
     value = now.in_rows([linear_value(measure, level.inputs[asked.measure])[0] for level in now.levels])
     which = now.in_rows([np.full(level.rows, float(at)) for at, level in enumerate(now.levels)])
     found, result = value - value[other], _nothing(table.cells, linear=True)
@@ -186,7 +189,7 @@ def _difference(
         figures = _about(found[rows], difference_noise(asked, now, level, measure), confidence)
         for name, numbers in filled.items():
             numbers[rows] = getattr(figures, name)
-    return Figures(**filled) if known.any() else result
+    return replace(Figures(**filled) if known.any() else result, never=~known)
 
 
 def difference_noise(asked: Comparison, now: Levels, level: Level, measure: Measure) -> Distances:
@@ -261,7 +264,8 @@ def _share(asked: Comparison, now: Levels, confidence: Fraction) -> Figures:
     summed, _ = linear_value(measure, of_total.inputs[asked.measure])
     least = float(measure.least_above_zero([each.quantity for each in of_total.inputs[asked.measure]]) or 0)
     known = np.where((summed > 0) & (summed >= least), summed, np.nan)
-    made = []
+    made, without = [], [not set(total) <= set(level.axes) for level in now.levels]
+    never = now.in_rows([np.full(level.rows, float(each)) for level, each in zip(now.levels, without, strict=True)]) > 0
     for level in now.levels:
         if not set(total) <= set(level.axes):
             made.append(_nothing(level.rows, linear=False))
@@ -279,7 +283,7 @@ def _share(asked: Comparison, now: Levels, confidence: Fraction) -> Figures:
         low, high = (np.where(np.isnan(below), np.nan, each) for each in (low, high))
         ends = outward_ends(whole * low, whole * high, (Fraction(0), Fraction(whole)))
         made.append(Figures(whole * share, whole * sums.error(share) / below, *ends))
-    return _rows(now, made)
+    return replace(_rows(now, made), never=never)
 
 
 def _total_of(now: Levels, axes: Axes, total: Axes) -> npt.NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from dprelease.measures import Measure
 from dprelease.spec.fields.columns import spelled_out
@@ -91,11 +92,11 @@ def _check_share(
         listed = ", ".join(asked.share_of or ())
         says = f"means a total that the query does not publish: [{shown(listed)}]"
         findings.add("DPR-S432", at, says, f"add it: `totals: [[{listed}]]`, or `totals: all`")
-    low = 0 if measure.kind == "count" else None
+    low: Fraction | None = Fraction(0) if measure.kind == "count" else None
     if measure.kind == "sum":
         column = table.columns.get(measure.column or "") if table is not None else None
         limits = measure.limits or (column.range if column is not None else None)
-        low = limits[0] if limits is not None else 0
+        low = limits[0] if limits is not None else Fraction(0)
     if low is None or low < 0:
         says = f"is a share of {measure.kind}s" if low is None else "is a share of sums that can be negative"
         hint = "take a share of counts, or of sums whose clip begins at 0 or above"

@@ -83,12 +83,15 @@ class UnreliableSpec(SpecValue, GrownValue):
 class SymbolsSpec(SpecValue, GrownValue):
     """The signs of an office for numbers that are not plain; each page says what those on it mean."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("not_distinguishable",)
+    LATER: ClassVar[tuple[str, ...]] = ("not_distinguishable", "not_applicable")
     caution: Symbol | None = Field(None, description="Beside a number to be used with care; left out: [caution].")
     unreliable: Symbol | None = Field(None, description="Beside an unreliable number, or in its place; left out: [u].")
     withheld: Symbol | None = Field(None, description="In the place of a number that `suppress` withholds: [w].")
     no_estimate: Symbol | None = Field(None, description="In the place of a number that cannot be worked out: [x].")
     not_distinguishable: Symbol | None = Field(
         None, description="Beside a change or a difference that noise alone may have made; left out: [nd]."
+    )
+    not_applicable: Symbol | None = Field(
+        None, description="In the place of a comparison that a row cannot have; left out: [z]."
     )
     low: Symbol | None = Field(None, description="Beside a 0 whose interval does not hold 0; left out: [low].")
