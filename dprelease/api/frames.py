@@ -24,7 +24,7 @@ from dprelease.release.records.status import UNBOUNDED
 
 __all__ = ["Shown", "figures", "integers", "key_values", "number", "table_frame"]
 
-_STATUSES = ["ok", "caution", "unreliable", "blank"]
+_STATUSES = ["ok", "caution", "unreliable", "not_distinguishable", "blank"]
 _MOST_ROWS = 20  # of a table in a notebook
 
 

@@ -20,7 +20,7 @@ from dprelease.noise import Sampler
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts, plan_facts, unprotected
 from dprelease.publish import NOTICE, Check
-from dprelease.publish.base import keys_of_query, measure_names
+from dprelease.publish.base import keys_of_query, number_names
 from dprelease.publish.bundle.checks.opened import OpenedBundle
 from dprelease.publish.bundle.checks.tables import published_table
 from dprelease.publish.bundle.checks.whole_bundle import check_files
@@ -155,7 +155,7 @@ class Release(Shown):
         plan = self._plan
         outlines = [outline(plan, each) for each in plan.derive]
         described = [
-            *((each.name, each.title, keys_of_query(plan, each), measure_names(plan, each)) for each in plan.queries),
+            *((each.name, each.title, keys_of_query(plan, each), number_names(plan, each)) for each in plan.queries),
             *((t.name, t.title, t.key_columns, tuple(measure.name for measure in t.measures)) for t in outlines),
         ]
         return Tables(

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dprelease.canonical import Value
 from dprelease.measures import Possible
 
-__all__ = ["STATES", "SYMBOLS", "FigureRules", "ShareLimits", "ShowRules", "usual_base"]
+__all__ = ["COMPARED", "STATES", "SYMBOLS", "FigureRules", "ShareLimits", "ShowRules", "usual_base"]
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -35,7 +35,10 @@ STATES = {
     "withheld": "withheld after the noise, because a noisy number of its row was below a limit",
     "no_estimate": "no estimate: it cannot be made of the noisy measurements",
     "low": "rounds to 0, and its interval does not hold 0",
+    "not_distinguishable": "not distinguishable from 0: noise alone may have made it",
+    "not_applicable": "not applicable: there is no such number in this row",
 }
+COMPARED = ("not_distinguishable", "not_applicable")  # signs that only plans with columns that compare have
 # Letters in square brackets, as the UK Government Analysis Function has them; [w] and [caution] are said by a legend.
 SYMBOLS = {
     "caution": "[caution]",
@@ -43,6 +46,8 @@ SYMBOLS = {
     "withheld": "[w]",
     "no_estimate": "[x]",
     "low": "[low]",
+    "not_distinguishable": "[nd]",
+    "not_applicable": "[z]",
 }
 _SHARE = (Fraction(0), Fraction(1))
 

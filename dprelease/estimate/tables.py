@@ -16,6 +16,7 @@ from dprelease.estimate.figures import FigureRules, ShowRules
 from dprelease.estimate.intervals import interval, outward_ends, was_cut
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
+from dprelease.measures.comparing.comparison import Comparison
 
 __all__ = [
     "RANK",
@@ -26,15 +27,13 @@ __all__ = [
     "full_product",
     "ranking_table",
     "statuses",
-    "table_of_counts",
 ]
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Status = Literal["ok", "caution", "unreliable", "blank"]
+Status = Literal["ok", "caution", "unreliable", "blank", "not_distinguishable"]
 RANK = "rank"
-_COUNTED: Possible = (Fraction(0), None)
-_STATUSES: tuple[Status, ...] = ("ok", "unreliable", "blank", "caution")
+_STATUSES: tuple[Status, ...] = ("ok", "unreliable", "blank", "caution", "not_distinguishable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,8 @@ class PublishedMeasure:
         upper: Estimate and margin, but no more than the true number can be; NaN where the margin is.
         status: ``ok``; ``caution`` and ``unreliable``: the interval, or in older plans the margin, is larger than the
             release allows beside its value (with ``show: blank`` unreliable numbers are withheld, and the status says
-            why); ``blank``: no estimate can be made from the noisy numbers, or the row is suppressed. Whatever is given
+            why); ``blank``: no estimate can be made from the noisy numbers, or the row is suppressed;
+            ``not_distinguishable``: of a change or a difference, that noise alone may have made it. Whatever is given
             becomes a ``Coded`` column.
         places: Decimals in which value and margin are exact (0 for a count, 1 for a count that is half the sum of
             two draws); None where there is no grid.
@@ -70,6 +70,10 @@ class PublishedMeasure:
             too, no margin is published beside it, and pages show no number outside of its interval.
         base: Value, margin and ends were rounded to multiples of this after the noise; None: they were not.
         low: Where a number was rounded to 0 and its interval before did not hold 0; None: nothing was rounded.
+        p_value: Of a change or a difference an upper bound of the probability that noise alone is as far from 0, of the
+            same shape; None: it is none, or no law says it.
+        compared: What it compares, where it is made of published numbers by their laws.
+        never: Of such: the rows in which there is no such number, whatever was measured.
     """
 
     name: str
@@ -89,6 +93,9 @@ class PublishedMeasure:
     held: bool = False
     base: Fraction | None = None
     low: Flags | None = None
+    p_value: Floats | None = None
+    compared: Comparison | None = None
+    never: Flags | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))
@@ -96,6 +103,8 @@ class PublishedMeasure:
     @property
     def unit(self) -> str:
         """``percent`` of a percentage, with its errors and its interval; empty: nothing is said here."""
+        if self.compared is not None:
+            return self.compared.show or ""
         return "percent" if self.measure is not None and self.measure.whole == 100 else ""
 
     @property
@@ -145,11 +154,22 @@ def full_product(key_columns: Sequence[Column]) -> Rows:
     return crossed([column.keys or () for column in key_columns])
 
 
-def statuses(blank: Flags, unreliable: Flags, caution: Flags | None = None) -> Coded[Status]:
-    """The status of every cell; ``blank`` goes before ``unreliable``, and that before ``caution``."""
+def statuses(
+    blank: Flags, unreliable: Flags, caution: Flags | None = None, alike: Flags | None = None
+) -> Coded[Status]:
+    """The status of every cell; ``blank`` goes before ``unreliable``, and that before ``caution``.
+
+    Args:
+        blank: Where there is no number.
+        unreliable: Where one is.
+        caution: Where care is needed.
+        alike: Of changes and differences: where noise alone may have made them.
+    """
     weak = unreliable.astype(np.uint8)
     if caution is not None:
         weak = np.where(caution & ~unreliable, np.uint8(3), weak)
+    if alike is not None:
+        weak = np.where(alike, np.uint8(4), weak)
     return Coded(_STATUSES, np.where(blank, np.uint8(2), weak))
 
 
@@ -218,94 +238,6 @@ def estimate(
         confidence=confidence,
         cells=len(held),
         suppressed=int(gone.sum()),
-    )
-
-
-def table_of_counts(
-    name: str,
-    title: str,
-    key_columns: Sequence[Column],
-    rows: Rows,
-    label: str,
-    measure: Measure,
-    estimate: Floats,
-    published: npt.NDArray[np.generic],
-    error: Floats,
-    *,
-    reach: float,
-    confidence: Fraction,
-    unreliable_above: Fraction | None,
-    unreliable_show: Literal["flag", "blank"],
-    nearest: bool = False,
-    whole: bool,
-    figures: FigureRules | None = None,
-) -> PublishedTable:
-    """The published table of one number per row, a count whose standard error is known already.
-
-    Standard error and margin are those of the estimate, which noise alone decides. The interval is the estimate with
-    its margin, cut where counts end at 0; it holds the true count as often as it says. A number that was made
-    non-negative or whole can lie outside of it, and has a bias that no margin covers; with ``figures`` the interval is
-    lengthened up to that number, which loses nothing. Sums along a column are not moved: they need not be whole, and a
-    prefix can be less than the one before it.
-
-    Args:
-        name: The name of the table.
-        title: What a reader sees.
-        key_columns: Its keys.
-        rows: Their values in every row.
-        label: The name of its number.
-        measure: Which is a count of rows.
-        estimate: The number as the noise left it.
-        published: The number as it is shown: the estimate itself, that very array, where nothing was moved.
-        error: The standard error of the estimate.
-        reach: A margin, in standard errors.
-        confidence: The confidence of the margins.
-        unreliable_above: A cell is unreliable where margin > this x |published|, or by ``figures`` half its interval;
-            None: never.
-        unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
-        nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
-        whole: Whether ``published`` is whole numbers.
-        figures: The rules by which numbers are judged; None: those of plans from before there were others.
-    """
-    value = published.astype(np.float64, copy=False)
-    margin = error * reach
-    blank = np.zeros(value.shape, dtype=bool)
-    lower, upper = interval(estimate, margin, _COUNTED, nearest=nearest)
-    moved = published is not estimate
-    value, estimate = value + 0.0, estimate + 0.0  # no negative zero
-    if moved and figures is not None:  # of a whole number the whole ends that are nearest hold as much
-        ends = (np.rint(lower), np.rint(upper)) if whole else (lower, upper)
-        lower, upper = np.minimum(ends[0], value), np.maximum(ends[1], value)
-    rules = ShowRules(unreliable_above, unreliable_show, nearest, figures)
-    caution, unreliable, hidden = rules.judged(value, margin, lower, upper, _COUNTED, blank, counts=True)
-    if hidden.any():
-        value, estimate, error, margin, lower, upper = (
-            np.where(hidden, np.nan, each) for each in (value, estimate, error, margin, lower, upper)
-        )
-    for numbers in (value, estimate, error, margin, lower, upper):
-        numbers.flags.writeable = False
-    shown = PublishedMeasure(
-        name=label,
-        measure=measure,
-        value=value,
-        standard_error=error,
-        margin=margin,
-        lower=lower,
-        upper=upper,
-        status=statuses(blank, unreliable, caution),
-        places=0 if whole else None,
-        integer=whole,
-        unadjusted=estimate if moved else None,
-        held=figures is not None,
-    )
-    return PublishedTable(
-        name=name,
-        title=title,
-        key_columns=tuple(key_columns),
-        keys=rows.columns,
-        measures=(shown,),
-        confidence=confidence,
-        cells=len(rows),
     )
 
 

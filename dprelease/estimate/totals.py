@@ -24,7 +24,7 @@ from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.weighted_sums import WeightedLaw
 
-__all__ = ["in_rows", "laws_of_tables", "put_together", "with_totals"]
+__all__ = ["design_of_tables", "in_rows", "laws_of_tables", "put_together", "with_totals"]
 
 _Number = TypeVar("_Number", bound=np.generic)
 Floats = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ def laws_of_tables(sizes: Sequence[int], sets: Sequence[Axes], drawn: Mapping[Ax
             axes: law if times == 1 else WeightedLaw(((1.0, times, variance),), gaussian)
             for axes, times in below.items()
         }
-    design, found = _design(sizes, sets, drawn), dict[Axes, Law]()
+    design, found = design_of_tables(sizes, sets, drawn), dict[Axes, Law]()
     for axes in sets:
         columns = (each.tolist() for each in weights_of(design, axes))
         parts = tuple((weight, round(times), variance) for weight, times, variance in zip(*columns, strict=True))
@@ -77,7 +77,7 @@ def with_totals(sizes: Sequence[int], sets: Sequence[Axes], drawn: Mapping[Axes,
             axes: replace(first, values=table.sum(axis=gone[axes]).reshape(-1), law=laws[axes], drawn="")
             for axes in sets
         }
-    design = _design(sizes, sets, {at: each.law for at, each in drawn.items()}, times)
+    design = design_of_tables(sizes, sets, {at: each.law for at, each in drawn.items()}, times)
     values = [drawn[take.axes].values.reshape(design.shape(0, take.axes)) for take in design.taken]
     tables = reconcile(design, values)
     return {
@@ -90,8 +90,8 @@ def _variance(law: Law) -> float:
     return float(law.scale) ** 2 if isinstance(law, DiscreteGaussianLaw) else law.variance
 
 
-def _design(sizes: Sequence[int], sets: Sequence[Axes], drawn: Mapping[Axes, Law], times: int = 1) -> Design:
-    """As a workload without levels; replicates are nodes of one level, which have nothing to do with one another."""
+def design_of_tables(sizes: Sequence[int], sets: Sequence[Axes], drawn: Mapping[Axes, Law], times: int = 1) -> Design:
+    """What was drawn of a query, as a workload without levels; replicates are nodes of one level."""
     taken = tuple(WorkloadDraw(0, axes, False, _variance(law)) for axes, law in drawn.items())
     return Design(tuple(sizes), Tree(times), tuple(sets), taken)
 

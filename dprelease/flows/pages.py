@@ -129,6 +129,7 @@ class Pages:
 def plan_rows(plan: ReleasePlan) -> list[dict[str, str]]:
     """One row for every published number: what it is, how it is hidden, and its margin of error."""
     wholes = {(query.name, label): each.whole for query in plan.queries for label, each in query.measures.items()}
+    wholes |= {(query.name, label): each.whole for query in plan.queries for label, each in query.compare.items()}
     return [
         {
             "query": output.query,

@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WeightedLaw", "normal_reach", "reach_of_sum", "widest"]
+__all__ = ["WeightedLaw", "normal_reach", "reach_of_gaussians", "reach_of_sum", "widest"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,6 +90,11 @@ class WeightedLaw:
         """An m with P(|S| <= m) >= confidence; a whole number where the sum is one."""
         return _margin(self, confidence)
 
+    @property
+    def beyond(self) -> Floats | None:
+        """Upper bounds of P(|S| > m) for m = 0, 1, ... of a plain sum that is summed up number by number; else None."""
+        return _beyond(self) if self.is_whole and 0 < math.sqrt(self.variance) <= _COUNTED else None
+
     def plus(self, other: WeightedLaw, times: int) -> WeightedLaw:
         """The law of this number and so many times another one, which is independent of it; draws of one kind."""
         more = tuple((times * weight, number, variance) for weight, number, variance in other.parts)
@@ -109,7 +114,7 @@ def _margin(law: WeightedLaw, confidence: Fraction) -> float:
     if law.is_whole and error <= _COUNTED:
         return _counted(law, alpha)
     if law.gaussian:
-        found = error * min(normal_reach(law.ripples, alpha), _inverted(law, alpha))
+        found = error * min(normal_reach(law.ripples, alpha), reach_of_gaussians(law, alpha))
     else:
         weights, times, variances = (np.array(column, dtype=np.float64) for column in zip(*law.parts, strict=True))
         least = float(variances.min())
@@ -123,15 +128,22 @@ def _counted(law: WeightedLaw, alpha: float) -> float:
     It is wrapped around more than fifty standard errors, and 1e-12 is added to each probability for what that and
     doubles lose: of Laplace draws less than exp(-30) lies beyond (:func:`widest`).
     """
+    return float(np.argmax(np.append(_beyond(law), 0.0) <= alpha))
+
+
+@lru_cache(maxsize=64)
+def _beyond(law: WeightedLaw) -> Floats:
+    """Upper bounds of P(|S| > m) for m = 0, 1, ... (see :func:`_counted`)."""
     size = 1 << math.ceil(math.log2(60 * math.sqrt(law.variance) + 64))
     turn = np.arange(size // 2 + 1) * (2 * math.pi / size)
     mass = np.fft.irfft(_characteristic(law, turn, 1.0), size)
     both = mass[1 : size // 2] + mass[: size // 2 : -1]  # of m and -m, m from 1
-    beyond = np.cumsum(both[::-1])[::-1] + 1e-12
-    return float(np.argmax(np.append(beyond, 0.0) <= alpha))
+    beyond: Floats = np.cumsum(both[::-1])[::-1] + 1e-12
+    beyond.flags.writeable = False
+    return beyond
 
 
-def _inverted(law: WeightedLaw, alpha: float) -> float:
+def reach_of_gaussians(law: WeightedLaw, alpha: float) -> float:
     """The bound of discrete Gaussian draws for given weights, in standard errors, as :func:`reach_of_sum` finds it.
 
     What is wrapped around is sub-Gaussian: at a distance of ten and more it is below exp(-40).

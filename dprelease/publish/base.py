@@ -26,6 +26,7 @@ __all__ = [
     "AccountFacts",
     "AccountPoint",
     "CapChange",
+    "ComparedWith",
     "Content",
     "Facts",
     "Looked",
@@ -34,6 +35,7 @@ __all__ = [
     "key_as_text",
     "keys_of_query",
     "measure_names",
+    "number_names",
     "public_rows",
     "safe_path",
     "table_names",
@@ -119,6 +121,27 @@ class Looked(GrownValue):
         return self.command == "dprelease utility"
 
 
+class ComparedWith(GrownValue):
+    """An earlier release with which some columns compare.
+
+    Attributes:
+        period: Its period.
+        plan_fingerprint: Of its plan.
+        manifest: The SHA-256 of the manifest that it was published with, as the ledger has it.
+        sequence: The ledger entry that charged it.
+        revision: Which planned revision it is; 0: the first publication.
+        restatement: How many publications of the same question it replaced.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ("revision", "restatement")
+    period: str
+    plan_fingerprint: str
+    manifest: str
+    sequence: int
+    revision: int = 0
+    restatement: int = 0
+
+
 class Facts(GrownValue):
     """What a bundle says that is not in the plan; all of it public, none of it read from a clock here.
 
@@ -141,9 +164,10 @@ class Facts(GrownValue):
         history: Every charge of its accounts up to and with its own, the oldest first.
         signer: The public key that the bundle is signed with; empty: it is not.
         rehearsal: The data was made up; every page and table then says so.
+        earlier: The releases of earlier periods with which columns compare.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id")
+    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id", "earlier")
     plan_fingerprint: str
     reserved_at: str
     ledger_sequence: int
@@ -161,6 +185,7 @@ class Facts(GrownValue):
     signer: str = ""
     rehearsal: bool = False
     ledger_id: str = ""
+    earlier: tuple[ComparedWith, ...] = ()
 
     @property
     def key_fingerprint(self) -> str:
@@ -234,6 +259,15 @@ def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
         return tuple(query.measures)
     written = [output.measure for output in plan.outputs if output.query == query.name]
     return tuple(dict.fromkeys([name for name in written if name in query.measures] + sorted(query.measures)))
+
+
+def number_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
+    """Its measures, and behind them the columns that compare them, in the author's order."""
+    if not query.compare:
+        return measure_names(plan, query)
+    written = [output.measure for output in plan.outputs if output.query == query.name]
+    compared = [name for name in written if name in query.compare]
+    return (*measure_names(plan, query), *dict.fromkeys((*compared, *sorted(query.compare))))
 
 
 def keys_of_query(plan: ReleasePlan, query: PlannedQuery) -> tuple[Column, ...]:

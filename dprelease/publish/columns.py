@@ -11,9 +11,10 @@ from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.estimate.sampling import is_sampled
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.publish.base import keys_of_query, measure_names, safe_path
+from dprelease.publish.base import keys_of_query, number_names, safe_path
 
 __all__ = [
+    "P_VALUE",
     "REHEARSAL_COLUMN",
     "SAMPLING_ERROR",
     "TOTAL_MARGIN",
@@ -32,6 +33,7 @@ __all__ = [
 REHEARSAL_COLUMN = "rehearsal"
 UNADJUSTED = "_unadjusted"  # ends the name of the column with the estimate of a number that was moved
 UNADJUSTED_ERROR = "_unadjusted_se"  # that of the column with its standard error, where nothing else has one
+P_VALUE = "_p"  # of a change or a difference
 SAMPLING_ERROR, TOTAL_MARGIN = "_sampling_se", "_total_margin"  # those of a number of a weighted sample
 _KEY_TYPES = ("text", "integer", "boolean", "date")
 
@@ -44,11 +46,16 @@ def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
 def column_names(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of a query's files: its keys, then those of each measure; of a ranking the ranks and the keys."""
     keys = [column.name for column in keys_of_query(plan, query)]
-    return _header(keys, [(name, endings_of(plan, query, name)) for name in measure_names(plan, query)], rehearsal)
+    return _header(keys, [(name, endings_of(plan, query, name)) for name in number_names(plan, query)], rehearsal)
 
 
 def endings_of(plan: ReleasePlan, query: PlannedQuery, name: str) -> tuple[str, ...]:
     """The endings of the columns of a measure that is planned, as :func:`endings` says them once it is estimated."""
+    if name in query.compare:
+        asked = query.compare[name]
+        taken = [plan.taken(feed.step).parts[feed.part] for feed in query.inputs[asked.measure]]
+        linear = query.measures[asked.measure].coefficients(taken) is not None
+        return _endings(moved=False, held=True, sampled=False, p_value=asked.says_p and linear)
     return _endings(
         moved=plan.publish.layout > 1 and moves(plan, query),
         held=plan.publish.figures is not None,
@@ -65,10 +72,10 @@ def endings(measure: PublishedMeasure) -> tuple[str, ...]:
     estimate, and of the sample the sampling error alone.
     """
     moved, sampled = measure.unadjusted is not None, measure.sampling_error is not None
-    return _endings(moved=moved, held=measure.held, sampled=sampled)
+    return _endings(moved=moved, held=measure.held, sampled=sampled, p_value=measure.p_value is not None)
 
 
-def _endings(*, moved: bool, held: bool, sampled: bool) -> tuple[str, ...]:
+def _endings(*, moved: bool, held: bool, sampled: bool, p_value: bool = False) -> tuple[str, ...]:
     if moved and held:
         return (
             "",
@@ -80,6 +87,7 @@ def _endings(*, moved: bool, held: bool, sampled: bool) -> tuple[str, ...]:
             UNADJUSTED_ERROR,
         )
     more = ((SAMPLING_ERROR, TOTAL_MARGIN) if sampled else ()) + ((UNADJUSTED,) if moved else ())
+    more += (P_VALUE,) if p_value else ()
     return ("", "_se", "_margin", "_lower", "_upper", "_status", *more)
 
 
@@ -156,8 +164,8 @@ def check_header(names: Sequence[str], table: str, number: str, *, hint: str) ->
         raise PublishError(
             f"{table} would publish two columns named {twice!r}",
             detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status, m_sampling_se and "
-            "m_total_margin beside a sampling error, and m_unadjusted and m_unadjusted_se where it is moved; "
-            "`rehearsal` marks a rehearsal",
+            "m_total_margin beside a sampling error, m_p of a change, and m_unadjusted and m_unadjusted_se where it "
+            "is moved; `rehearsal` marks a rehearsal",
             hint=hint,
             code="DPR-W104",
         )

@@ -82,11 +82,13 @@ class Signs:
             status, low = coded(measure.status), measure.low
             codes = status.part(first, last)
             there = {status.keys[code] for code in np.unique(codes).tolist()}
-            found |= there & {"caution", "unreliable"}
+            found |= there & {"caution", "unreliable", "not_distinguishable"}
             if "blank" in there:
                 blank = codes == status.keys.index("blank")
                 found |= {"withheld"} if (blank & gone).any() else set()
-                found |= {"no_estimate"} if (blank & ~gone).any() else set()
+                never = np.zeros(len(gone), dtype=bool) if measure.never is None else measure.never[first:last]
+                found |= {"not_applicable"} if (blank & never).any() else set()
+                found |= {"no_estimate"} if (blank & ~gone & ~never).any() else set()
             found |= {"low"} if low is not None and low[first:last].any() else set()
         return found
 
@@ -144,7 +146,7 @@ def state_words(publish: Publish) -> dict[str, str]:
         "caution": "" if figures.caution_above is None else percent(figures.caution_above),
         "unreliable": "" if publish.unreliable_above is None else percent(publish.unreliable_above),
     }
-    words = {state: text.format(**limits) for state, text in STATES.items()}
+    words = {state: text.format(**limits) for state, text in STATES.items() if state in figures.symbols}
     if figures.shares is not None:
         words["unreliable"] += " (a share: where its interval is wide in itself)"
     if publish.unreliable_show == "blank":

@@ -15,9 +15,10 @@ from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
+from dprelease.estimate.counts import table_of_counts
 from dprelease.estimate.ranges import line_sums, prefix_counts, range_rows, variances_of
 from dprelease.estimate.sampling import with_sampling
-from dprelease.estimate.tables import full_product, table_of_counts
+from dprelease.estimate.tables import full_product
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement

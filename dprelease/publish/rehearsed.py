@@ -11,8 +11,9 @@ workloads and the sums of ranges, the numbers of derived tables, and whether fil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import MissingExtra, PublishError
 from dprelease.estimate import PublishedTable, Rows, coded
+from dprelease.estimate.counts import table_of_counts
 from dprelease.estimate.keys import crossed
-from dprelease.estimate.tables import table_of_counts
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.document.ranges import rows_of
@@ -37,6 +38,7 @@ from dprelease.publish.bundle.measurements import recipe_file
 from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
 from dprelease.publish.bundle.step_files import RECIPE
 from dprelease.publish.columns import moves
+from dprelease.publish.comparing.earlier import EarlierRelease
 from dprelease.publish.derive.tables import outline
 from dprelease.publish.measured import TOP_K, Inputs, as_table, noisy_part
 
@@ -48,12 +50,13 @@ _TWO: dict[str, tuple[Key, ...]] = {"integer": (0, 1), "boolean": (False, True),
 _TEXTS = ("a", "=b")
 
 
-def rehearse(plan: ReleasePlan, signer: str = "") -> None:
+def rehearse(plan: ReleasePlan, signer: str = "", earlier: Mapping[str, EarlierRelease] = MappingProxyType({})) -> None:
     """Make every file that a plan publishes, of zeros; where noise selects keys, once without any and once with some.
 
     Args:
         plan: That is to be reserved.
         signer: The public key that the bundle will be signed with; empty: it will not be.
+        earlier: What is taken of the earlier releases that it compares with, by period.
 
     Raises:
         PublishError: Something cannot be made (DPR-W111); it says what.
@@ -66,7 +69,7 @@ def rehearse(plan: ReleasePlan, signer: str = "") -> None:
             if large:
                 _render_cut(plan, facts, some)
             else:
-                bundle_files(plan, _zeros(plan, some), facts)
+                bundle_files(plan, _zeros(plan, some), facts, earlier=earlier)
     except MissingExtra:
         raise
     except Exception as error:

@@ -75,7 +75,9 @@ def _rounded(measure: PublishedMeasure, base: Fraction) -> PublishedMeasure:
         total.flags.writeable = False
     if measure.unadjusted is None:
         grid = None if measure.places is None else Fraction(1, 10**measure.places)
-        error, margin = error_when_rounded(error, base, grid), _outward(farther, base, up=True)
+        sure = error == 0  # a whole of itself: a multiple of every base
+        error = np.where(sure, 0.0, error_when_rounded(error, base, grid))
+        margin = _outward(farther, base, up=True)
     else:
         margin = measure.margin.copy()  # of the estimate, which is not rounded
         error = error.copy()

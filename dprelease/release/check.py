@@ -39,15 +39,16 @@ def public_key(given: str) -> PublicKey:
     return PublicKey.from_text(given) if given.startswith("ed25519:") else read_public(Path(given))
 
 
-def check_release(bundle: Path, key: PublicKey | None = None) -> tuple[Check, ...]:
+def check_release(bundle: Path, key: PublicKey | None = None, earlier: Sequence[Path] = ()) -> tuple[Check, ...]:
     """Every check by name: files, hashes and signature, then the loss, derived three times from the published triples.
 
     Args:
         bundle: Its folder.
         key: The key of the one who should have signed it; None: it is not compared with any.
+        earlier: Folders of earlier periods' bundles, with which it may compare.
     """
     begin_opinion()
-    checks = list(check_bundle(bundle, key))
+    checks = list(check_bundle(bundle, key, earlier))
     try:
         plan = ReleasePlan.from_canonical(read_regular(bundle / "plan.json", LARGEST_PLAN))
     except (OSError, ValidationError, RecursionError, MemoryError):

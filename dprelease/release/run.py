@@ -47,6 +47,7 @@ from dprelease.release.planning import (
     require_same_spec,
 )
 from dprelease.release.project import reference_tables
+from dprelease.release.publishing.earlier import require_earlier
 from dprelease.release.publishing.published import make_way, require_accounted, write_overview
 from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuning_note
 from dprelease.release.rehearsal import Rehearsal
@@ -200,7 +201,9 @@ class Run:
         for table in tables.values():
             engine.describe(table)
         require_computable(plan, engine, self._target.project.folder)
-        rehearse(plan, "" if self._key is None else self._key.public.text)
+        releases = None if self._rehearsal else self._target.project.releases
+        earlier = require_earlier(self._ledger, releases, plan)
+        rehearse(plan, "" if self._key is None else self._key.public.text, earlier)
         if not self._rehearsal:
             accept = self._request.accept_changed_data
             self._sources.look(self._ledger, tables, engine, self._source_key(), accept)
@@ -339,12 +342,12 @@ class Run:
             return self._publish()
 
     def _publish(self) -> Outcome:
-        reused = len(self._reused)
         self._forget()  # nothing is read any more, and publishing takes memory of its own
         hit("publish.begun")
         # As it is known now: what was accepted of its data came after the reservation.
         release = self._ledger.find(*self._identity[:2]) or self.reservation
-        publication = rendered(self._ledger, release, key=self._key, rehearsal=self._rehearsal is not None)
+        releases = None if self._rehearsal else self._target.project.releases
+        publication = rendered(self._ledger, release, key=self._key, rehearsal=releases is None, releases=releases)
         hit("publish.rendered")
         folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
         if not self._rehearsal:
@@ -353,7 +356,7 @@ class Run:
         # Before the release is closed: nothing comes back to one that is, so a kill here would leave it unlisted.
         warning = "; ".join(filter(None, (*self.ledger_warnings, write_overview(self._releases))))
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
-        drawn = len(self.plan.numbers) - reused
+        drawn = len(self.plan.numbers) - (reused := len(self._reused))
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
             self._tell("published", steps=drawn, reused=reused)

@@ -15,7 +15,19 @@ from typing import Literal, get_args
 
 from dprelease.errors import PlanError
 
-__all__ = ["CALENDAR", "EXAMPLES", "Per", "beyond", "containing", "following", "is_a", "periods", "span", "windows"]
+__all__ = [
+    "CALENDAR",
+    "EXAMPLES",
+    "Per",
+    "beyond",
+    "containing",
+    "following",
+    "is_a",
+    "periods",
+    "preceding",
+    "span",
+    "windows",
+]
 
 Per = Literal["day", "week", "month", "quarter", "year"]
 EXAMPLES: Mapping[Per, str] = MappingProxyType(
@@ -147,6 +159,20 @@ def following(period: str) -> str:
         hint = "9999-12-31 is the last day of the calendar, and a period ends before it"
         raise PlanError(f"no {kind} comes after the period {period!r}", hint=hint, code="DPR-P311")
     return after
+
+
+def preceding(period: str) -> str | None:
+    """The period of the same kind that ends where this one begins; None: it is none of the calendar, or its first.
+
+    >>> [preceding(period) for period in ("2024", "2024-Q1", "2024-03", "2021-W01", "2024-03-01", "once")]
+    ['2023', '2023-Q4', '2024-02', '2020-W53', '2024-02-29', None]
+    """
+    whole = span(period)
+    if whole is None or whole[0] == date.min:
+        return None
+    kind: Per = next(kind for kind in get_args(Per) if is_a(kind, period))
+    before = containing(kind, whole[0] - timedelta(days=1))
+    return before if span(before) is not None else None
 
 
 def periods(first: str, kind: Per, until: date) -> tuple[str, ...]:

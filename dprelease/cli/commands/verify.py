@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,9 @@ def verify_command(
     key: Annotated[
         str, typer.Option(metavar="FILE|ed25519:...", help="Whose signature it must have: a key file, or its text.")
     ] = "",
+    earlier: Annotated[
+        list[Path] | None, typer.Option(help="The bundle of an earlier period that it compares with; once for each.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check the files, signature and numbers of a bundle and derive its loss again; needs no data and no ledger."""
@@ -43,7 +47,7 @@ def verify_command(
     if not folder.is_dir():
         hint = "give the folder of a published release: releases/NAME/PERIOD, or NAME/PERIOD in its project"
         raise CheckFailed(f"there is no bundle {bundle}", hint=hint, code="DPR-C121")
-    checks = check_release(folder, signer)
+    checks = check_release(folder, signer, tuple(earlier or ()))
     passed = all(check.passed is not False for check in checks)  # what was not run fails nothing
     if as_json:
         say_json({"passed": passed, "checks": [asdict(check) for check in checks]})

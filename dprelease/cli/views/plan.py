@@ -193,6 +193,11 @@ def _rows(plan: ReleasePlan) -> list[list[str]]:
                 margin = _margin(output, query.measures[label].whole)
                 last = ["", ""] if k else [margin, "" if relative is None else f"{float(relative):.2%}"]
                 rows.append([*first, *_step_cells(step, quantity), *last])
+        for label, asked in query.compare.items():
+            percent = 100 if asked.show else 1
+            rows.append(
+                ["", label, "", f"made of {asked.measure}", "", "", _margin(outputs[query.name, label], percent), ""]
+            )
     for workload in plan.workloads:
         rows += workload_rows(plan, workload)
     return rows

@@ -21,11 +21,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Tree, subsets
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Tree, WorkloadDraw, subsets
 from dprelease.estimate.workloads.reconcile import measured_variances
 from dprelease.noise.weighted_sums import reach_of_sum, widest
 
-__all__ = ["flat_reach", "is_flat", "laplace_reach", "weights_of"]
+__all__ = ["flat_reach", "is_flat", "laplace_reach", "weights_by_keys", "weights_of"]
 
 _MOST_WORK = 200_000  # weights of all tables together; beyond, only the first bound is worked out
 
@@ -82,8 +82,26 @@ def weights_of(design: Design, axes: Axes) -> tuple[Floats, Floats, Floats]:
         design: As for :func:`flat_reach`; exact draws are left out.
         axes: The attributes of the table.
     """
+    sizes, found = design.sizes, list[tuple[float, float, float]]()
+    for take, by_keys in weights_by_keys(design, axes):
+        both = tuple(i for i in axes if i in take.axes)
+        others = math.prod(sizes[j] for j in take.axes if j not in both)
+        kinds = ((weight, others * _apart(same, both, sizes)) for same, weight in by_keys.items())
+        found += [(weight, times, take.variance) for weight, times in kinds if times]
+    return tuple(np.array(column) for column in zip(*found, strict=True)) if found else (np.zeros(0),) * 3  # type: ignore[return-value]
+
+
+def weights_by_keys(design: Design, axes: Axes) -> list[tuple[WorkloadDraw, dict[Axes, float]]]:
+    """For each draw that is not exact the weight of one of its cells in a cell of a published table.
+
+    It goes by the attributes of both in which the two cells have the same key, all of which are listed.
+
+    Args:
+        design: As for :func:`flat_reach`.
+        axes: The attributes of the table.
+    """
     sizes, measured = design.sizes, measured_variances(design)
-    found: list[tuple[float, float, float]] = []
+    found = []
     for take in design.taken:
         if not take.variance:
             continue
@@ -93,15 +111,15 @@ def weights_of(design: Design, axes: Axes) -> tuple[Floats, Floats, Floats]:
             told = measured[b][-1] if b in measured else 0.0
             alone = take.variance * math.prod(sizes[j] for j in take.axes if j not in b)
             own[b] = told / alone / math.prod(sizes[j] for j in axes if j not in b)
-        others = math.prod(sizes[j] for j in take.axes if j not in both)
-        found += [(*each, take.variance) for each in _kinds(own, both, sizes, others)]
-    return tuple(np.array(column) for column in zip(*found, strict=True)) if found else (np.zeros(0),) * 3  # type: ignore[return-value]
+        found.append((take, {same: _weight(own, same, sizes) for same in subsets(both)}))
+    return found
 
 
-def _kinds(own: dict[Axes, float], both: Axes, sizes: Sequence[int], others: int) -> list[tuple[float, int]]:
-    """The weight of each kind of cell of a draw, told by which keys it has in common, and how many there are."""
-    found = []
-    for same in subsets(both):
-        weight = sum(part * math.prod((1.0 if i in same else 0.0) - 1 / sizes[i] for i in b) for b, part in own.items())
-        found.append((weight, others * math.prod(sizes[i] - 1 for i in both if i not in same)))
-    return [each for each in found if each[1]]
+def _weight(own: dict[Axes, float], same: Axes, sizes: Sequence[int]) -> float:
+    """The weight of a cell that has the keys of these attributes in common."""
+    return sum(part * math.prod((1.0 if i in same else 0.0) - 1 / sizes[i] for i in b) for b, part in own.items())
+
+
+def _apart(same: Axes, both: Axes, sizes: Sequence[int]) -> int:
+    """How many cells have just these keys in common, of all attributes that both cells have."""
+    return math.prod(sizes[i] - 1 for i in both if i not in same)

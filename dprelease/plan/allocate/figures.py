@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from dprelease.estimate import FigureRules
-from dprelease.estimate.figures import SYMBOLS, ShareLimits, usual_base
+from dprelease.estimate.figures import COMPARED, SYMBOLS, ShareLimits, usual_base
 from dprelease.plan.document import Output, PlannedQuery
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.fields.figures import CAUTION_ABOVE, UNRELIABLE_ABOVE
@@ -34,6 +34,9 @@ def planned_figures(spec: ReleaseSpec, queries: Sequence[PlannedQuery], outputs:
     caution = asked.caution_above if asked is not None else CAUTION_ABOVE
     symbols = spec.publish.symbols
     written = {} if symbols is None else {name: each for name, each in symbols.model_dump().items() if each is not None}
+    usual = {**SYMBOLS, **written}
+    if not any(query.compare for query in queries):
+        usual = {state: sign for state, sign in usual.items() if state not in COMPARED}
     errors = {(each.query, each.measure): each.standard_error for each in outputs}
     bases: dict[str, dict[str, Fraction]] = {}
     for query in queries:
@@ -43,7 +46,7 @@ def planned_figures(spec: ReleaseSpec, queries: Sequence[PlannedQuery], outputs:
     return FigureRules(
         caution_above=None if above is None else caution,
         shares=ShareLimits() if above == UNRELIABLE_ABOVE else None,
-        symbols={**SYMBOLS, **written},
+        symbols=usual,
         bases=bases,
     )
 
@@ -67,3 +70,11 @@ def _bases(
                 base = asked if isinstance(asked, Fraction) else None
             if base is not None and published in query.measures:
                 yield published, base
+    for label, compared in query.compare.items():
+        of_count = written.measures[compared.measure].is_count and compared.kind in ("change", "difference")
+        asked = (spec.publish.round if of_count else None) if written.round is None else written.round.get(label)
+        error = errors.get((query.name, label))
+        usual_one = None if error is None or asked != "auto" else usual_base(Fraction(error))
+        base = asked if isinstance(asked, Fraction) else usual_one
+        if base is not None:
+            yield label, base

@@ -15,7 +15,8 @@ from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw
-from dprelease.plan.design.totals import laws_of_measure
+from dprelease.plan.design.comparing import expected_comparison
+from dprelease.plan.design.totals import drawn_laws, laws_of_measure
 from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.design.workload_joint import joint_reach
 from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Workload
@@ -56,6 +57,7 @@ def outputs(
             if query.totals is not None:
                 laws = laws_of_measure(query, label, catalog, steps)[query.totals.sets[0]]
             found.append(_output(query, label, measure, steps, confidence, laws))
+        found += [_compared(query, label, catalog, steps, confidence) for label in query.compare]
     return tuple(found)
 
 
@@ -167,6 +169,30 @@ def _output(
         standard_error=text(expected.standard_error),
         margin=text(expected.margin),
         why_null=_why_null(expected, fed[0]) if fed else expected.why_null,
+    )
+
+
+def _compared(
+    query: PlannedQuery, label: str, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction
+) -> Output:
+    """The accuracy of a column that compares a measure."""
+    asked = query.compare[label]
+    feeds = query.inputs[asked.measure]
+    drawn, cells = drawn_laws(query, asked.measure, steps), [steps[feed.step].law for feed in feeds]
+    if query.totals is not None:
+        cells = laws_of_measure(query, asked.measure, catalog, steps)[query.totals.sets[0]]
+    expected = expected_comparison(query, asked, catalog, drawn, cells, confidence)
+    error, margin = (
+        None if each is None else round_up(Fraction(each), 6) for each in (expected.standard_error, expected.margin)
+    )
+    return Output(
+        query=query.name,
+        table=query.table,
+        measure=label,
+        steps=tuple(dict.fromkeys(feed.step for feed in feeds)),
+        standard_error=error,
+        margin=margin,
+        why_null=expected.why_null,
     )
 
 

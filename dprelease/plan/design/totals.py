@@ -15,7 +15,7 @@ from dprelease.noise import Law
 from dprelease.plan.document import Feed, Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.resolve.grouping import expected_rows
 
-__all__ = ["TableAccuracy", "accuracy_of_tables", "laws_of_measure"]
+__all__ = ["TableAccuracy", "accuracy_of_tables", "drawn_laws", "laws_of_measure"]
 
 Axes = tuple[int, ...]
 
@@ -55,16 +55,28 @@ def laws_of_measure(
     if query.totals is None:
         raise ValueError("only a query with totals has tables of them")
     sets, sizes = query.totals.sets, _sizes(query, catalog)
-    fed: dict[Axes, tuple[Feed, ...]] = {sets[0]: query.inputs[label]}
-    for axes, table in zip(sets[1:], query.totals.tables, strict=True):
-        if table.part is not None:
-            fed[axes] = table.inputs[label]
     found: dict[Axes, list[Law]] = {axes: [] for axes in sets}
-    for at in range(len(query.inputs[label])):
-        drawn = {axes: _law(steps[feeds[at].step]) for axes, feeds in fed.items()}
+    for drawn in drawn_laws(query, label, steps):
         for axes, law in laws_of_tables(sizes, sets, drawn).items():
             found[axes].append(law)
     return found
+
+
+def drawn_laws(query: PlannedQuery, label: str, steps: Mapping[str, Measured]) -> list[dict[Axes, Law]]:
+    """For each quantity of a measure the law of a number of each table that is drawn: of the cells, and of totals.
+
+    Args:
+        query: The query.
+        label: The name of the measure.
+        steps: By id.
+    """
+    fed: dict[Axes, tuple[Feed, ...]] = {tuple(range(len(query.by))): query.inputs[label]}
+    if query.totals is not None:
+        for axes, table in zip(query.totals.sets[1:], query.totals.tables, strict=True):
+            if table.part is not None:
+                fed[axes] = table.inputs[label]
+    several = range(len(query.inputs[label]))
+    return [{axes: _law(steps[feeds[at].step]) for axes, feeds in fed.items()} for at in several]
 
 
 def accuracy_of_tables(plan: ReleasePlan, query: PlannedQuery) -> tuple[TableAccuracy, ...]:

@@ -12,6 +12,7 @@ from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
 from dprelease.errors import UnsupportedEvent
 from dprelease.measures import AnyMeasure
+from dprelease.measures.comparing.comparison import Comparison
 from dprelease.plan.document.account import Account
 from dprelease.plan.document.approval import Approval, Head
 from dprelease.plan.document.batch import Batch, in_one_piece, in_their_pieces
@@ -74,9 +75,10 @@ class PlannedQuery(Grouping):
         workload: The workload that it is one table of; it then has no inputs of its own, and no goal.
         ranges: Which sums along an ordered column it has instead of the counts of the cells.
         totals: Which totals it has beside its cells; ``inputs`` are of the cells.
+        compare: Further columns that are made of the published numbers, by name, behind the measures.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges", "totals")
+    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges", "totals", "compare")
     name: str
     title: str
     measures: dict[str, AnyMeasure]
@@ -89,6 +91,7 @@ class PlannedQuery(Grouping):
     workload: str | None = None
     ranges: PlannedRanges | None = None
     totals: PlannedTotals | None = None
+    compare: dict[str, Comparison] = {}
 
 
 class Output(Value):

@@ -164,6 +164,8 @@ def number_of(
 def _whole(side: Side, query: str, label: str) -> int:
     """100 of a percentage, whose noise is what it was before it was one."""
     part = side.parts.get(query)
+    if isinstance(part, PlannedQuery) and label in part.compare:
+        return part.compare[label].whole
     return part.measures[label].whole if isinstance(part, PlannedQuery) and label in part.measures else 1
 
 

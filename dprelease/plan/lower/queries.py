@@ -351,6 +351,7 @@ class Lowering:
             expect=dict(query.expect),
             ranges=self.ranges[name].planned if name in self.ranges else None,
             totals=totals,
+            compare={label: each.planned for label, each in query.compare.items()},
             goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
         return found

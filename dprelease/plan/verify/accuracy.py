@@ -31,6 +31,7 @@ from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.verify.comparing import check_compared
 from dprelease.plan.verify.factor import expected_of_sums
 from dprelease.plan.verify.reach import require
 from dprelease.plan.verify.tables import taken_together
@@ -52,12 +53,13 @@ def check_outputs(plan: ReleasePlan) -> None:
             missed.
     """
     told = {(output.query, output.measure): output for output in plan.outputs}
-    wanted = [(query.name, label) for query in plan.queries for label in query.measures]
+    wanted = [(query.name, label) for query in plan.queries for label in (*query.measures, *query.compare)]
     lines = Counter((output.query, output.measure) for output in plan.outputs)
     require(lines == Counter(wanted), "it tells the accuracy of other numbers than it publishes")
     taken = {each.id: each for each in plan.measured}
     for query in plan.queries:
         asked = query.goal.targets if query.workload is None else {}
+        check_compared(plan, query, told)
         for label in asked:
             require(label in query.measures, f"{query.name} has a target for a measure that is not there")
         for label in query.measures:

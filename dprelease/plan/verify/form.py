@@ -13,7 +13,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.expressions.tree import Node
 from dprelease.catalog.table import Column, Table
-from dprelease.estimate.figures import STATES
+from dprelease.estimate.figures import COMPARED, STATES
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.verify.reach import require
 
@@ -72,13 +72,17 @@ def _check_figures(plan: ReleasePlan) -> None:
     shares = figures.shares
     sound = shares is None or (0 <= shares.narrow <= shares.wide and shares.relative > 0)
     require(sound, "it judges shares by limits that are none")
-    signed = set(figures.symbols) == set(STATES) and all(each.strip() for each in figures.symbols.values())
+    signed = set(figures.symbols) | set(COMPARED) == set(STATES) and all(
+        each.strip() for each in figures.symbols.values()
+    )
     require(signed, "it has not one sign for each state of a number")
     measures = {query.name: query.measures for query in plan.queries}
+    compared = {query.name: query.compare for query in plan.queries}
     for name, bases in figures.bases.items():
         for label, base in bases.items():
-            require(label in measures.get(name, {}), f"it rounds {name}.{label}, which it does not have")
-            whole = base.denominator == 1 or not measures[name][label].is_count
+            there = label in measures.get(name, {}) or label in compared.get(name, {})
+            require(there, f"it rounds {name}.{label}, which it does not have")
+            whole = base.denominator == 1 or label in compared[name] or not measures[name][label].is_count
             require(whole, f"it rounds {name}.{label}, a count, to what is not whole")
             decimal = base > 0 and (base * 10**9).denominator == 1
             require(decimal, f"it rounds {name}.{label} to multiples of what is no decimal")

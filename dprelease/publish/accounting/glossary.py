@@ -10,6 +10,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.estimate import RANK
 from dprelease.measures import MEASURES, PLANNED, Measure
+from dprelease.measures.comparing.comparison import Comparison
 from dprelease.measures.text import exact_text, weighed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
@@ -17,7 +18,8 @@ from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
 from dprelease.publish.base import NOTICE, AccountFacts, Content
-from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
+from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
+from dprelease.publish.comparing.earlier import period_of
 from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
@@ -69,6 +71,7 @@ _GIVEN = (
 _BESIDE = {
     SAMPLING_ERROR: "sampling error of {}, by a public model",
     TOTAL_MARGIN: "margin of {} for noise and sampling together",
+    P_VALUE: "probability, at most, that noise alone is as far from 0 as {}",
     UNADJUSTED: "estimate of {} before it was adjusted",
     UNADJUSTED_ERROR: "standard error of the estimate of {} before it was adjusted",
 }
@@ -182,11 +185,18 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
         rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
         along = "" if query.ranges is None else f", added up along {query.ranges.of}"
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
-        for name in query.measures:
+        told |= {name: compared_in_words(plan, asked) for name, asked in query.compare.items()}
+        for name in (*query.measures, *query.compare):
             beside = [ending for ending in endings_of(plan, query, name) if ending in _BESIDE]
             told |= {name + ending: _BESIDE[ending].format(name) for ending in beside}
         found[query.name] = {**rank, **keys, **told}
     return found
+
+
+def compared_in_words(plan: ReleasePlan, asked: Comparison) -> str:
+    """A column that compares, with the name of the period that it looks back to."""
+    period = period_of(plan, asked)
+    return (asked if period is None else asked.at(period)).described()
 
 
 def _end(query: PlannedQuery, column: str) -> str:
@@ -276,7 +286,7 @@ def _made(plan: ReleasePlan) -> Iterator[Made]:
     exact = {each.query for each in plan.invariants}
     for output in (each for each in plan.outputs if each.query not in exact):
         query = queries[output.query]
-        if query.ranges is not None:  # told by themselves
+        if query.ranges is not None or output.measure in query.compare:  # told by themselves
             continue
         fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
         told = () if query.totals is not None and query.totals.drawn else fed  # by themselves: they are reconciled

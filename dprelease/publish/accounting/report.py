@@ -65,6 +65,7 @@ from dprelease.publish.accounting.threat_model import (
     surroundings,
 )
 from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts, Looked
+from dprelease.publish.comparing.words import earlier_words
 from dprelease.publish.html_text import render_page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.signature import PublicKey
@@ -127,6 +128,7 @@ def accounting(content: Content) -> dict[str, Any]:
         "approvals": [each.model_dump(mode="json") for each in facts.approvals],
         "restates": facts.restates.model_dump(mode="json") if facts.restates else None,
         **({"paid_by": facts.paid_by} if facts.paid_by is not None else {}),
+        **({"compared_with": [each.model_dump(mode="json") for each in facts.earlier]} if facts.earlier else {}),
         "changed_data": list(facts.changed_data),
         "tuned_on_the_data": [each.model_dump(mode="json") for each in facts.looks],
         "cap_changes": [_cap_change(each) for each in facts.cap_changes],
@@ -227,7 +229,7 @@ def accounting_page(content: Content) -> bytes:
         **told_of_plan(plan),
         identity=release_identity(plan, facts),
         signature=signature_line(facts.signer),
-        happened=_events_of_the_ledger(facts),
+        happened=[*_events_of_the_ledger(facts), *earlier_words(plan, facts)],
         most_rows=MOST_ROWS,
         most_attributes=MOST_ATTRIBUTES,
         **_promised(plan, facts),

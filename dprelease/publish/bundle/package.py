@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 
 from dprelease.canonical import sha256
 from dprelease.errors import BrokenPromiseError, MissingExtra
@@ -27,6 +28,8 @@ from dprelease.publish.base import (
 from dprelease.publish.bundle.measurements import as_published, measurement_files
 from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
 from dprelease.publish.columns import check_queries
+from dprelease.publish.comparing.columns import compared_tables
+from dprelease.publish.comparing.earlier import EarlierRelease, earlier_files
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
 from dprelease.publish.layouts import filed
@@ -61,6 +64,7 @@ def render(
     facts: Facts,
     key: PrivateKey | None = None,
     look: Presentation | None = None,
+    earlier: Mapping[str, EarlierRelease] = MappingProxyType({}),
 ) -> Publication:
     """The bundle of a release; the same bytes for the same arguments and versions of packages.
 
@@ -70,6 +74,7 @@ def render(
         facts: What the ledger and the environment say.
         key: To sign with; None: the bundle is unsigned, and says so.
         look: How it is shown, where that is not how the plan says.
+        earlier: By period, what is taken of the earlier releases that it compares with.
 
     Raises:
         PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
@@ -78,7 +83,7 @@ def render(
     """
     if facts.signer != ("" if key is None else key.public.text):
         raise BrokenPromiseError("the facts name another signer than the key to sign with", code="DPR-W108")
-    files = bundle_files(plan, measurements, facts, look)
+    files = bundle_files(plan, measurements, facts, look, earlier=earlier)
     if key is None:
         return Publication(files)
     signature = signature_file(Manifest.from_canonical(files[MANIFEST_FILE]), key)
@@ -92,6 +97,7 @@ def bundle_files(
     look: Presentation | None = None,
     given: Mapping[str, bytes] | None = None,
     measured: Mapping[str, bytes] | None = None,
+    earlier: Mapping[str, EarlierRelease] = MappingProxyType({}),
 ) -> Files:
     """Every file of a bundle but the signature; arguments and errors as of :func:`render`.
 
@@ -103,6 +109,7 @@ def bundle_files(
         given: Files of the bundle, where it is made again to be checked: those of a format that cannot be made here,
             for want of its library, are taken from these.
         measured: The files of the measurements, where they were made and compared already; None: they are made here.
+        earlier: By period, what is taken of the earlier releases that it compares with.
     """
     text = plan.canonical()
     if facts.plan_fingerprint != sha256(text.encode()):
@@ -122,6 +129,7 @@ def bundle_files(
         inputs = inputs_of(shown, measurements)
         tables = queries_as_tables(shown, inputs)
         derived = derived_tables(shown, tables, inputs, seed_of(measurements))
+        tables = compared_tables(shown, tables, inputs, earlier)
     with _making("measurements/"):
         measured = measurement_files(shown, measurements) if measured is None else measured
     content = Content(shown, (*rounded_tables(shown, tables), *derived), facts, measurements)
@@ -130,6 +138,7 @@ def bundle_files(
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = f"{text}\n".encode()
+    files.update(earlier_files(earlier))
     files[MANIFEST_FILE] = _manifest(plan, facts, Files(files)).to_bytes()
     return Files(files)
 

@@ -13,7 +13,7 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.measures import Measure
 from dprelease.publish.base import key_as_text
-from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings
+from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings
 
 __all__ = [
     "PARTS",
@@ -34,10 +34,10 @@ ROW = "row"
 PARTS = {
     "": "value", "_se": "standard_error", "_margin": "margin", "_lower": "lower", "_upper": "upper",
     SAMPLING_ERROR: "sampling_error", TOTAL_MARGIN: "total_margin",
-    UNADJUSTED: "unadjusted", UNADJUSTED_ERROR: "standard_error",
+    UNADJUSTED: "unadjusted", UNADJUSTED_ERROR: "standard_error", P_VALUE: "p_value",
 }  # fmt: skip
 # Of these every digit is published, whatever the grid of the number itself is.
-UNROUNDED = ("_se", SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR)
+UNROUNDED = ("_se", SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, P_VALUE)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,14 @@ from dprelease.canonical import indented
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
+from dprelease.measures.comparing.comparison import ALIKE_KINDS
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import Publish
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import dictionary, relation
 from dprelease.publish.base import NOTICE, Content, key_as_text
 from dprelease.publish.columns import (
+    P_VALUE,
     REHEARSAL_COLUMN,
     SAMPLING_ERROR,
     TOTAL_MARGIN,
@@ -72,6 +74,7 @@ _PARTS = {
     TOTAL_MARGIN: "margin of {name} for noise and sampling together, at {share} %",
     UNADJUSTED: "estimate of {name} before it was made non-negative or whole, or made of numbers that were: standard "
     "error, margin and interval are about this one, and {name} itself can lie outside of the interval",
+    P_VALUE: "probability, at most, that noise alone is as far from 0 as {name}",
     UNADJUSTED_ERROR: "standard error of that estimate; the {share} % interval beside {name} holds {name} and covers "
     "its noise",
 }
@@ -85,6 +88,15 @@ _BEFORE_HELD = (
     "best unbiased estimate of {name}, before it was made non-negative or whole, or made of numbers that were: the one "
     "for sums of your own"
 )
+
+
+def _alike_words(publish: Publish) -> str:
+    """What the status of a change or a difference says."""
+    signs = {} if publish.figures is None else publish.figures.symbols
+    return (
+        "ok; not_distinguishable: noise alone may have made it "
+        f"{signs.get('not_distinguishable', '')}; blank: nothing is published"
+    )
 
 
 def _status_words(publish: Publish) -> str:
@@ -241,6 +253,8 @@ def _number_fields(
 ) -> dict[str, dict[str, Any]]:
     """The fields of one measure by name; only numbers that are whole by their kind are integers."""
     statuses = ("ok", "unreliable", "blank") if publish.figures is None else ("ok", "caution", "unreliable", "blank")
+    if measure.compared is not None and measure.compared.kind in ALIKE_KINDS:
+        statuses = ("ok", "not_distinguishable", "blank")
     rounded = f", rounded to multiples of {exact_text(measure.base)} after the noise" if measure.base else ""
     name, share = measure.name, f"{float(table.confidence) * 100:.4g}"
     number = "integer" if measure.integer else "number"
@@ -249,7 +263,7 @@ def _number_fields(
         f"{name}_status": {
             "name": f"{name}_status",
             "type": "string",
-            "description": _status_words(publish),
+            "description": _alike_words(publish) if "not_distinguishable" in statuses else _status_words(publish),
             "constraints": {"required": True, "enum": list(statuses)},
         },
     }
@@ -260,7 +274,8 @@ def _number_fields(
         found[name + ending] = {
             "name": name + ending,
             "type": kind,
-            "description": words.format(name=name, share=share) + (f", in {measure.unit}" if measure.unit else ""),
+            "description": words.format(name=name, share=share)
+            + (f", in {measure.unit}" if measure.unit and ending != P_VALUE else ""),
         }
     return found
 

@@ -21,7 +21,7 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.publish.accounting.glossary import SAMPLED, described
 from dprelease.publish.base import NOTICE, Content
-from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR
+from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR
 from dprelease.publish.figure_words import notes_on_numbers
 from dprelease.publish.formats.cube import UNROUNDED, Cube, Dimension, as_cube, numbered, numbers_of, parts_of
 
@@ -32,6 +32,7 @@ _METRIC, _PERIOD = "metric", "period"
 _WORDS = {
     "": "", "_se": ": standard error", "_margin": ": margin", "_lower": ": lower end", "_upper": ": upper end",
     SAMPLING_ERROR: ": standard error of the sampling", TOTAL_MARGIN: ": margin of noise and sampling",
+    P_VALUE: ": probability, at most, that noise alone is as far from 0",
     UNADJUSTED: ": the estimate before it was adjusted",
     UNADJUSTED_ERROR: ": standard error of the estimate before it was adjusted",
 }  # fmt: skip
@@ -156,6 +157,8 @@ def _of_metrics(content: Content, table: PublishedTable, parts: Parts) -> dict[s
 def _meaning(content: Content, table: PublishedTable, measure: PublishedMeasure) -> str:
     plan = content.plan
     query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
+    if measure.compared is not None:
+        return f"{measure.name}: {measure.compared.described()}"
     if measure.measure is None or query is None:
         return measure.name
     return f"{measure.name}: {described(measure.measure, plan.catalog.tables[query.table], str(plan.unit))}"

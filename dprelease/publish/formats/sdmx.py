@@ -30,7 +30,7 @@ import numpy.typing as npt
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import NOTICE, Content
-from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
+from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
 from dprelease.publish.figure_words import suppressed
 from dprelease.publish.formats.cube import PARTS, Dimension, as_cube, numbered, parts_of
@@ -41,7 +41,12 @@ __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
 _STRUCTURE = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
 _ATTRIBUTES = ("OBS_STATUS", "CONF_STATUS", "STD_ERR", "MARGIN", "CI_LOWER", "CI_UPPER", "CONFIDENCE")
-_BESIDE = {SAMPLING_ERROR: "SAMPLING_ERROR", TOTAL_MARGIN: "TOTAL_MARGIN", UNADJUSTED: "EST_UNADJUSTED"}
+_BESIDE = {
+    SAMPLING_ERROR: "SAMPLING_ERROR",
+    TOTAL_MARGIN: "TOTAL_MARGIN",
+    P_VALUE: "P_VALUE",
+    UNADJUSTED: "EST_UNADJUSTED",
+}
 _RESERVED = (*_STRUCTURE, "MEASURE", "TIME_PERIOD", "PERIOD", "OBS_VALUE", *_ATTRIBUTES, "COMMENT_DSET")
 _PERIOD = re.compile(r"\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])|-W(0[1-9]|[1-4]\d|5[0-3]))?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -143,7 +148,8 @@ def _statuses(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> Coded[s
     status = coded(measure.status)
     missing, weak = np.isnan(measure.value), status.where("unreliable")
     codes = np.where(missing, np.where(gone | weak, 2, 3), weak | status.where("caution"))
-    return Coded(("A,F", "U,F", "Q,N", "O,F"), codes.astype(np.uint8))
+    codes = np.where(status.where("not_distinguishable"), 4, codes)
+    return Coded(("A,F", "U,F", "Q,N", "O,F", "N,F"), codes.astype(np.uint8))
 
 
 def _field(text: str) -> str:

@@ -31,23 +31,32 @@ def missing_signs(measure: PublishedMeasure, gone: Sequence[bool], figures: Figu
         gone: Which rows were suppressed.
         figures: The rules of the release.
     """
+    never = [False] * len(gone) if measure.never is None else measure.never.tolist()
     return [
-        figures.symbols["unreliable" if status == "unreliable" else "withheld" if hidden else "no_estimate"]
-        for status, hidden in zip(measure.status, gone, strict=True)
+        figures.symbols["unreliable" if status == "unreliable" else _missing(hidden, none)]
+        for status, hidden, none in zip(measure.status, gone, never, strict=True)
     ]
+
+
+def _missing(hidden: bool, never: bool) -> str:
+    return "not_applicable" if never else "withheld" if hidden else "no_estimate"
 
 
 def signed_statuses(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules) -> list[str]:
     """The status of every number in words, with its sign; arguments as of :func:`missing_signs`."""
     signs, missing = figures.symbols, np.isnan(measure.value).tolist()
     zero = [False] * len(missing) if measure.low is None else measure.low.tolist()
+    nowhere = [False] * len(missing) if measure.never is None else measure.never.tolist()
     found = []
-    for status, none, row, low in zip(measure.status, missing, gone, zero, strict=True):
-        if status == "blank":
+    for status, none, row, low, never in zip(measure.status, missing, gone, zero, nowhere, strict=True):
+        if never:
+            words = f"not applicable {signs['not_applicable']}"
+        elif status == "blank":
             words = f"withheld {signs['withheld']}" if row else f"no estimate {signs['no_estimate']}"
         elif status == "unreliable":
             words = f"{'withheld as ' if none else ''}unreliable {signs['unreliable']}"
         else:
-            words = status if status == "ok" else f"caution {signs['caution']}"
+            sign = "" if status == "ok" else f" {signs[status]}"
+            words = f"{status.replace('_', ' ')}{sign}"
         found.append(f"{words} {signs['low']}" if low else words)
     return found

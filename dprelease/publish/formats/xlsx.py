@@ -28,7 +28,7 @@ from dprelease.publish.accounting.glossary import (
 )
 from dprelease.publish.accounting.guide import how_read
 from dprelease.publish.base import NOTICE, Content, key_as_text
-from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
+from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
 from dprelease.publish.figure_words import (
     MOVED,
     MOVED_HELD,
@@ -56,7 +56,12 @@ SHEET_COLUMNS = 16_384
 MOST_ROWS = 1_000_000  # of a table in the workbook; a sheet has 1,048,576
 MOST_CELLS = 8_000_000  # of a workbook, which takes programs minutes to open beyond
 _MOST_NAMED = 40  # tables that the cover names as left out
-_MORE = {SAMPLING_ERROR: "sampling error", TOTAL_MARGIN: "total margin", UNADJUSTED: "before adjusting"}
+_MORE = {
+    SAMPLING_ERROR: "sampling error",
+    TOTAL_MARGIN: "total margin",
+    P_VALUE: "p-value",
+    UNADJUSTED: "before adjusting",
+}
 _EXACT = 10**15  # a spreadsheet holds 15 digits of a number
 
 

@@ -34,6 +34,7 @@ _WHOLE = 2.0**53  # up to here every whole double is that whole number
 _BLANK = '<td class="num">no estimate</td>'
 _WITHHELD = '<td class="num u"><span class="flag">withheld: unreliable</span></td>'
 _NOTHING = '<td class="num">none</td>'
+_MISSING = ("no_estimate", "withheld", "not_applicable")
 _HEAD = '<th scope="row"'
 _FLAG = ' <span class="flag">unreliable</span>'
 
@@ -148,7 +149,9 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
     floats = [getattr(measure, name)[part] for name in names]
     shorter = leans(*floats[:4]) if measure.tested or measure.base is not None else was_cut(*floats[:4])
     low = np.zeros(len(shorter), dtype=bool) if measure.low is None else measure.low[part]
-    columns = [*(each.tolist() for each in floats), shorter.tolist(), low.tolist(), signs.gone[part].tolist()]
+    never = np.zeros(len(shorter), dtype=bool) if measure.never is None else measure.never[part]
+    gone_or_never = np.where(never, 2, signs.gone[part]).tolist()  # 2: there is no such number
+    columns = [*(each.tolist() for each in floats), shorter.tolist(), low.tolist(), gone_or_never]
     marks = {state: f' <span class="flag">{inert(sign)}</span>' for state, sign in signs.of.items()}
     rounded = measure.base is not None
     moved, margins = measure.unadjusted is not None, dict[float, tuple[int, str]]()
@@ -156,7 +159,7 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
         *columns, measure.status[part], _sampled(measure, part), strict=True
     ):
         if math.isnan(value):
-            state = "unreliable" if status == "unreliable" else "withheld" if gone else "no_estimate"
+            state = "unreliable" if status == "unreliable" else _MISSING[gone]
             cell = f'<td class="num">{marks[state][1:]}</td>'
             yield (cell, cell) if moved else cell
             continue

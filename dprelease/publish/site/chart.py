@@ -186,6 +186,8 @@ def _numbers(shown: _Shown) -> tuple[float, float, float, bool, bool]:
 
 def _dots(measure: PublishedMeasure) -> bool:
     """Whether a bar from zero would say what is not so: of a mean, a rate, or where a number can be negative."""
+    if measure.compared is not None:
+        return True
     kind = "count" if measure.measure is None else measure.measure.kind
     return kind not in _PARTS or bool((measure.lower < 0).any())
 

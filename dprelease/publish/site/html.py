@@ -20,6 +20,7 @@ from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.accounting.threat_model import apart
 from dprelease.publish.base import AccountFacts, Content
+from dprelease.publish.comparing.words import compared_words
 from dprelease.publish.figure_words import (
     PAGE_MOVED,
     PAGE_MOVED_HELD,
@@ -282,12 +283,13 @@ def _section(
         about=(
             *about_rows(content.plan, query),
             *([PAGE_MOVED if figures is None else PAGE_MOVED_HELD] if moved else []),
+            *compared_words(content.plan, query, content.facts, table),
             *rounded_words(table),
         ),
         beside=not_in_the_margins(content.plan, query) if table.measures else (),
         below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
-        blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
+        blank=_blank(table),
         moved=moved,
         charts=charts_of(table),
         downloads=downloads(table.name, files),
@@ -300,6 +302,12 @@ def _section(
     )
 
 
+def _blank(table: PublishedTable) -> int:
+    """How many numbers have no estimate, but for those of rows that were suppressed, and of columns that compare."""
+    own = [each for each in table.measures if each.compared is None]
+    return sum(each.status.count("blank") for each in own) - table.suppressed * len(own)
+
+
 def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
     """A title of its own, where it has one."""
     if crosstabs is not None and table.title in ("", table.name, crosstabs.title):
@@ -308,6 +316,8 @@ def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
 
 
 def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
+    if measure.compared is not None:
+        return measure.compared.described()
     if query is None or (measure.measure is None and query.workload is None):
         covers = "margin" if measure.unadjusted is None else "interval"
         return f"made of published numbers; its {covers} covers their noise, by simulation"

@@ -30,8 +30,10 @@ from dprelease.publish import (
     render,
     write,
 )
+from dprelease.publish.comparing.earlier import compared_with
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
+from dprelease.release.publishing.earlier import earlier_of
 from dprelease.release.publishing.published import make_way, write_overview
 from dprelease.release.revisions import payer_of
 from dprelease.signature import PrivateKey
@@ -88,6 +90,7 @@ def rendered(
     key: PrivateKey | None = None,
     rehearsal: bool = False,
     look: Presentation | None = None,
+    releases: Path | None = None,
 ) -> Publication:
     """The bundle of a release from its stored plan and answers; the same bytes every time.
 
@@ -97,6 +100,7 @@ def rendered(
         key: To sign with; None: the bundle is unsigned.
         rehearsal: On made-up rows; never signed.
         look: How it is shown, where that is not how the plan says.
+        releases: Where the bundles of earlier periods lie; None: a rehearsal, which compares with none.
 
     Raises:
         LedgerError: If a step has no answer yet.
@@ -120,9 +124,11 @@ def rendered(
         measurements[step.id] = assembled(step, parts, answers) if parts else answers[step.id]
     if rehearsal:
         key = None
+    earlier = {} if releases is None else earlier_of(ledger, releases, plan, reservation.sequence)
     facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
+    facts = facts.model_copy(update={"earlier": tuple(compared_with(each) for _, each in sorted(earlier.items()))})
     signed = facts if key is None else facts.model_copy(update={"signer": key.public.text})
-    return render(plan, measurements, signed, key, look)
+    return render(plan, measurements, signed, key, look, earlier)
 
 
 def outcome(
@@ -211,7 +217,7 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     look = None
     if spec is not None:
         look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
-    publication = rendered(ledger, reservation, key=signer, look=look)
+    publication = rendered(ledger, reservation, key=signer, look=look, releases=project.releases)
     make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
     write(publication, folder)
     warning = write_overview(project.releases)

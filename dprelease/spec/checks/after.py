@@ -125,6 +125,8 @@ def check_rounding(spec: ReleaseSpec, findings: Findings) -> None:
     for name, query in spec.queries.items():
         for label, base in (query.round or {}).items():
             at: Path = ("queries", name, "round", label) if label else ("queries", name, "round")
+            if label in query.compare:
+                continue
             if label in query.measures:
                 if query.measures[label].is_count and isinstance(base, Fraction) and base.denominator != 1:
                     findings.add("DPR-S696", at, "is no whole number, and rounds a count", "write one, such as 10")

@@ -11,6 +11,7 @@ from dprelease.measures import Measure
 from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_rounding, check_table_names
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column, check_partition
+from dprelease.spec.checks.compare import check_compare
 from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
@@ -84,6 +85,8 @@ def _check_query(
         check_range_query(spec, name, query, table, findings)
     if query.totals is not None and query.marginals is None:
         check_totals(spec, name, query, table, findings)
+    if query.compare:
+        check_compare(spec, name, query, table, findings)
     if query.marginals is not None:
         check_workload(spec, name, query, table, findings)
         return

@@ -26,6 +26,7 @@ from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
+from dprelease.spec.fields.compare import CompareSpec
 from dprelease.spec.fields.figures import Base, SymbolsSpec, UnreliableSpec
 from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.fields.queries import (
@@ -291,6 +292,7 @@ MODELS: Mapping[str, type[Value]] = {
     "tables.*.columns.*.keys": ReferenceKeys,
     "queries.*": QuerySpec,
     "queries.*.bounds": QueryBounds,
+    "queries.*.compare.*": CompareSpec,
     "queries.*.except": ExceptSpec,
     "queries.*.suppress": SuppressSpec,
     "queries.*.budget": PinSpec,

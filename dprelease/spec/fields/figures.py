@@ -44,7 +44,10 @@ def _of_counts(value: Any, info: ValidationInfo) -> Any:
     if value is None or isinstance(value, Mapping):
         return value
     measures, base = info.data.get("measures") or {}, _base(value)
-    return {name: base for name, measure in measures.items() if measure.is_count} or {"": base}
+    counts = [name for name, measure in measures.items() if measure.is_count]
+    compared = info.data.get("compare") or {}
+    counts += [name for name, each in compared.items() if each.in_units and each.measure in counts]
+    return dict.fromkeys(counts, base) or {"": base}
 
 
 def _symbol(value: str) -> str:
@@ -77,11 +80,18 @@ class UnreliableSpec(SpecValue, GrownValue):
     show: Literal["flag", "blank"] = Field("flag", description="Unreliable numbers have a flag, or are left blank.")
 
 
-class SymbolsSpec(SpecValue):
+class SymbolsSpec(SpecValue, GrownValue):
     """The signs of an office for numbers that are not plain; each page says what those on it mean."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("not_distinguishable", "not_applicable")
     caution: Symbol | None = Field(None, description="Beside a number to be used with care; left out: [caution].")
     unreliable: Symbol | None = Field(None, description="Beside an unreliable number, or in its place; left out: [u].")
     withheld: Symbol | None = Field(None, description="In the place of a number that `suppress` withholds: [w].")
     no_estimate: Symbol | None = Field(None, description="In the place of a number that cannot be worked out: [x].")
+    not_distinguishable: Symbol | None = Field(
+        None, description="Beside a change or a difference that noise alone may have made; left out: [nd]."
+    )
+    not_applicable: Symbol | None = Field(
+        None, description="In the place of a comparison that a row cannot have; left out: [z]."
+    )
     low: Symbol | None = Field(None, description="Beside a 0 whose interval does not hold 0; left out: [low].")

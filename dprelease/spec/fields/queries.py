@@ -22,6 +22,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownEr
 
 from dprelease.canonical import GrownValue
 from dprelease.measures import MEASURES, AskedMeasure, Measure
+from dprelease.spec.fields.compare import CompareSpec
 from dprelease.spec.fields.figures import QueryBases
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
@@ -238,7 +239,7 @@ class QuerySpec(SpecValue, GrownValue):
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals", "round")
+    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals", "round", "compare")
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
@@ -266,6 +267,9 @@ class QuerySpec(SpecValue, GrownValue):
     )
     measures: Annotated[dict[str, Annotated[AskedMeasure, BeforeValidator(_measure)]], BeforeValidator(_measures)] = (
         Field(None, validate_default=True, description="One published number per cell each, by name.")
+    )
+    compare: dict[str, CompareSpec] = Field(
+        {}, description="Further columns, made of the published numbers: shares, changes, indices, differences; free."
     )
     suppress: SuppressSpec | None = None
     round: QueryBases | None = Field(

@@ -17,6 +17,7 @@ from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.publish.base import Facts, safe_path
 from dprelease.publish.bundle.measurements import measurements_in
 from dprelease.publish.bundle.package import LOOK_FILE
+from dprelease.publish.comparing.earlier import EarlierRelease, earlier_in
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
 from dprelease.publish.measured import inputs_of
 from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular, regular_blocks
@@ -82,6 +83,15 @@ class OpenedBundle:
     def facts(self) -> Facts | None:
         """The facts of the ledger, likewise."""
         return _value(Facts, self.sound.get("facts.json"))
+
+    @cached_property
+    def earlier(self) -> Mapping[str, EarlierRelease]:
+        """What it has taken of earlier releases, by period.
+
+        Raises:
+            ValueError: A file of it is missing, changed, or not what it says.
+        """
+        return earlier_in(self.sound, list(self.manifest.files))
 
     @cached_property
     def measured(self) -> tuple[Mapping[str, Measurement] | None, str]:

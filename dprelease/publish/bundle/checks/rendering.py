@@ -64,7 +64,7 @@ def render_again(bundle: OpenedBundle) -> Rendered:
     try:
         files = seen_measurements(bundle.shown, bundle.manifest)
         with only_hashed():
-            again = bundle_files(plan, measured, facts, bundle.look, bundle.sound, files)
+            again = bundle_files(plan, measured, facts, bundle.look, bundle.sound, files, bundle.earlier)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return _failed(f"the bundle cannot be made again ({type(error).__name__})")
     return _told(bundle, again, other, missing_extras(bundle.shown.publish.formats))

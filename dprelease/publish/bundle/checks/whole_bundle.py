@@ -22,6 +22,7 @@ from dprelease.privacy.accountants.rho import as_priced
 from dprelease.privacy.convert import converted
 from dprelease.publish.accounting.report import planned_accounting
 from dprelease.publish.accounting.semantics import group_at
+from dprelease.publish.bundle.checks.earlier import EARLIER, earlier_check
 from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, largest, read_bundle, say_which
 from dprelease.publish.bundle.checks.rendering import RENDERED_AGAIN, VERSIONS, render_again, versions
 from dprelease.publish.bundle.checks.tables import tables_agree, values_agree
@@ -90,15 +91,17 @@ _SUMMED = 1e-3  # of a probability: a wide Gaussian's is bounded by a continuous
 _ROUNDED = Fraction(1, 10**9)  # of a figure, where decimal text was rounded up
 
 
-def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...]:
+def check_bundle(folder: Path, key: PublicKey | None = None, earlier: Sequence[Path] = ()) -> tuple[Check, ...]:
     """Every check, in the order of ``CHECKS``, whatever is wrong with the folder.
 
     Args:
         folder: The bundle.
         key: The key of the one who should have signed it, as the reader got it from elsewhere; None: anybody may have.
+        earlier: Folders of earlier periods' bundles, with which it may compare.
 
     Returns:
-        One result for each of ``CHECKS``, and ``not compared`` where some files could not be made again as they were.
+        One result for each of ``CHECKS``, ``not compared`` where some files could not be made again as they were, and
+        ``earlier periods`` where it compares with such.
         The loss itself is derived again by ``plan.verify.whole_plan``.
     """
     bundle, why = read_bundle(folder)
@@ -121,6 +124,8 @@ def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...
         each.name: each for each in (Check(CHECKS[0], True), _signature(bundle), _signer(bundle, key), versions(bundle))
     } | {SENTENCES: _sentences(bundle)}
     found |= {each.name: each for each in again.checks}
+    if (beside := _earlier(bundle, earlier)) is not None:
+        found[beside.name] = beside
     return tuple(found[name] for name in dict.fromkeys((*CHECKS, *found)))
 
 
@@ -140,6 +145,13 @@ def check_files(bundle: OpenedBundle, key: PublicKey | None = None) -> tuple[Che
         _result("plan", lambda: _plan_agrees(bundle)),
         _result("facts", lambda: _facts_agree(bundle)),
     )
+
+
+def _earlier(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
+    try:
+        return earlier_check(bundle, others)
+    except Exception as error:  # a forged plan can be well formed and still name what it does not hold
+        return Check(EARLIER, False, f"earlier/ makes no sense ({type(error).__name__})")
 
 
 def _result(name: str, check: Callable[[], str]) -> Check:

@@ -1,0 +1,139 @@
+"""Further columns of a query that compare its numbers, put behind its measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.estimate import PublishedMeasure, PublishedTable, statuses
+from dprelease.estimate.figures import ShowRules
+from dprelease.measures import Possible
+from dprelease.measures.comparing.comparison import Comparison
+from dprelease.measures.comparing.distances import stand_out
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.base import number_names
+from dprelease.publish.comparing.earlier import EarlierRelease, period_of
+from dprelease.publish.comparing.figures import Figures, figures_of
+from dprelease.publish.comparing.levels import Levels
+from dprelease.publish.measured import Inputs
+
+__all__ = ["compared_tables"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def compared_tables(
+    plan: ReleasePlan,
+    tables: Sequence[PublishedTable],
+    inputs: Inputs,
+    earlier: Mapping[str, EarlierRelease],
+) -> tuple[PublishedTable, ...]:
+    """The queries of a plan with the columns that compare their numbers.
+
+    Args:
+        plan: That was measured.
+        tables: Its queries as they are estimated, or some of them.
+        inputs: What was measured.
+        earlier: By period, the releases that it looks back to; of one that is not there the columns are blank.
+    """
+    queries = {query.name: query for query in plan.queries}
+    if not any(query.compare for query in queries.values()):
+        return tuple(tables)
+    known = {period: (each.plan, each.inputs) for period, each in earlier.items()}
+    return tuple(
+        _with_columns(plan, queries[table.name], table, inputs, known) if queries[table.name].compare else table
+        for table in tables
+    )
+
+
+def _with_columns(
+    plan: ReleasePlan,
+    query: PlannedQuery,
+    table: PublishedTable,
+    inputs: Inputs,
+    known: Mapping[str, tuple[ReleasePlan, Inputs]],
+) -> PublishedTable:
+    now = Levels.of(plan, query, inputs)
+    before: dict[str, Levels] = {}
+    for period, (other, measured) in known.items():
+        same = next((each for each in other.queries if each.name == query.name), None)
+        if same is not None and any(period_of(plan, each) == period for each in query.compare.values()):
+            before[period] = Levels.of(other, same, measured)
+    shown = {each.name: each for each in table.measures}
+    made = []
+    for name in (each for each in number_names(plan, query) if each in query.compare):
+        asked = query.compare[name]
+        period = period_of(plan, asked)
+        figures = figures_of(asked, now, before.get(period or ""), table)
+        if asked.index_to is not None and period == plan.release.period:
+            figures = _at_the_base(table.cells)
+        made.append(_column(plan, name, asked, period, figures, shown[asked.measure]))
+    return replace(table, measures=(*table.measures, *made))
+
+
+def _at_the_base(rows: int) -> Figures:
+    """An index is 100 in its base period, by definition."""
+    full, none = np.full(rows, 100.0), np.zeros(rows)
+    return Figures(full, none, full, full)
+
+
+def _column(
+    plan: ReleasePlan, name: str, asked: Comparison, period: str | None, found: Figures, own: PublishedMeasure
+) -> PublishedMeasure:
+    """A number that is blank where the one that it compares is not published either."""
+    blank = np.isnan(found.value) | np.isnan(own.value)
+    publish = plan.publish
+    lower, upper = found.lower, found.upper
+    margin = np.fmax(found.value - lower, upper - found.value)
+    unreliable = caution = np.zeros(blank.shape, dtype=bool)
+    alike = None
+    if asked.kind in ("share", "index"):
+        rules = ShowRules(publish.unreliable_above, publish.unreliable_show, False, publish.figures)
+        whole = asked.whole if asked.kind == "share" else 1
+        bounds: Possible = (Fraction(0), Fraction(1)) if asked.kind == "share" else (Fraction(0), None)
+        sizes = (each / whole for each in (found.value, margin, lower, upper))
+        caution, unreliable, blank_now = rules.judged(*sizes, bounds, blank, counts=False)
+        hidden = blank_now
+    else:
+        hidden, alike = blank, _alike(found, blank, publish.confidence)
+    whole_steps = asked.kind in ("change", "difference") and own.integer and own.places == 0
+
+    def shown(numbers: Floats) -> Floats:
+        made = np.where(hidden, np.nan, numbers) + 0.0
+        made.flags.writeable = False
+        return made
+
+    return PublishedMeasure(
+        name=name,
+        measure=None,
+        value=shown(found.value),
+        standard_error=shown(found.error),
+        margin=shown(margin),
+        lower=shown(lower),
+        upper=shown(upper),
+        status=statuses(blank, unreliable, caution, alike),
+        places=0 if whole_steps else None,
+        integer=whole_steps,
+        tested=True,
+        held=publish.figures is not None,
+        p_value=None if found.p_value is None else shown(found.p_value),
+        compared=asked if period is None else asked.at(period),
+        never=found.never,
+    )
+
+
+def _alike(found: Figures, blank: npt.NDArray[np.bool_], confidence: Fraction) -> npt.NDArray[np.bool_]:
+    """Which changes or differences noise alone may have made.
+
+    By p-values with at most the error probability of the margins as the part of all that are told apart which noise
+    alone has made; where no law gives p-values, by whether the interval of each by itself holds 0.
+    """
+    if found.p_value is None:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(~blank & ~((found.lower > 0) | (found.upper < 0)))
+    p_value = np.where(blank, np.nan, found.p_value)
+    return np.asarray(~blank & ~stand_out(p_value, float(1 - confidence)))

@@ -1,0 +1,280 @@
+"""An earlier period's release as a later one takes it: its plan and its measurements, from its published bundle.
+
+What is taken lies in the later bundle too, under ``earlier/``, so that this can be made again and checked by whoever
+has it alone. That it is what the earlier bundle holds is checked with both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dprelease.canonical import GrownValue
+from dprelease.catalog.table import Table
+from dprelease.errors import PlanError
+from dprelease.measures.comparing.comparison import PREVIOUS, Comparison
+from dprelease.noise import Measurement
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.base import ComparedWith
+from dprelease.publish.measured import Inputs, noisy_part
+from dprelease.spec.period import preceding, span
+
+__all__ = [
+    "FOLDER",
+    "EarlierRelease",
+    "compared_with",
+    "earlier_files",
+    "earlier_in",
+    "needed_periods",
+    "period_of",
+    "require_same",
+    "taken_from",
+]
+
+FOLDER = "earlier"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class EarlierRelease(GrownValue):
+    """What a release takes of an earlier one.
+
+    Attributes:
+        release: The name of both.
+        period: Of the earlier one.
+        manifest: The SHA-256 of the manifest that it was published with, as the ledger has it.
+        sequence: The ledger entry that charged it.
+        plan: Its plan.
+        measurements: By step, what it measured: whole numbers in steps of their grids.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ()
+    format: Literal[1] = 1
+    release: str
+    period: str
+    manifest: str
+    sequence: int
+    plan: ReleasePlan
+    measurements: dict[str, tuple[int, ...]]
+
+    @property
+    def inputs(self) -> Inputs:
+        """What its steps measured, as far as it is taken.
+
+        Raises:
+            ValueError: A measurement is of no step of its plan, or of another size.
+        """
+        found = {}
+        steps = {step.id: step for step in self.plan.measured}
+        for name, values in self.measurements.items():
+            step = steps.get(name)
+            if step is None or step.cells is None or len(values) != step.cells * len(step.parts):
+                raise ValueError("a measurement that its plan does not have")
+            parts = np.split(np.array(values, dtype=np.int64), len(step.parts))
+            found[name] = tuple(noisy_part(step, at, each) for at, each in enumerate(parts))
+        return Inputs(noisy=found, keys={}, ranked={})
+
+
+def period_of(plan: ReleasePlan, asked: Comparison) -> str | None:
+    """The period that a comparison looks back to, by name; None: to none."""
+    return preceding(plan.release.period) if asked.period == PREVIOUS else asked.period
+
+
+def needed_periods(plan: ReleasePlan) -> tuple[str, ...]:
+    """The periods that a plan looks back to, but for its own."""
+    found = (period_of(plan, each) for query in plan.queries for each in query.compare.values())
+    return tuple(sorted({each for each in found if each is not None and each != plan.release.period}))
+
+
+def taken_steps(plan: ReleasePlan, names: set[str]) -> tuple[str, ...]:
+    """The steps of a plan that feed these queries."""
+    feeds = [
+        feed.step for query in plan.queries if query.name in names for each in query.inputs.values() for feed in each
+    ]
+    feeds += [
+        feed.step for query in plan.queries if query.name in names and query.totals for feed in query.totals.feeds
+    ]
+    return tuple(sorted(set(feeds)))
+
+
+def taken_from(
+    plan: ReleasePlan,
+    earlier: ReleasePlan,
+    measurements: Mapping[str, Measurement],
+    period: str,
+    manifest: str,
+    entry: int,
+) -> EarlierRelease:
+    """What a release takes of an earlier one.
+
+    Args:
+        plan: Of the later one.
+        earlier: Of the earlier one.
+        measurements: Of the earlier one, by step.
+        period: Its period.
+        manifest: The SHA-256 of the manifest that it was published with.
+        entry: The ledger entry that charged it.
+
+    Raises:
+        PlanError: A number is defined otherwise there (DPR-P331), or not there at all.
+    """
+    names = {
+        query.name for query in plan.queries if any(period_of(plan, each) == period for each in query.compare.values())
+    }
+    require_same(plan, earlier, period)
+    steps = taken_steps(earlier, names)
+    return EarlierRelease(
+        release=plan.release.name,
+        period=period,
+        manifest=manifest,
+        sequence=entry,
+        plan=earlier,
+        measurements={name: tuple(measurements[name].values.tolist()) for name in steps},
+    )
+
+
+def compared_with(earlier: EarlierRelease) -> ComparedWith:
+    """What the facts of the later release say of an earlier one."""
+    head = earlier.plan.release
+    return ComparedWith(
+        period=earlier.period,
+        plan_fingerprint=earlier.plan.fingerprint(),
+        manifest=earlier.manifest,
+        sequence=earlier.sequence,
+        revision=head.revision,
+        restatement=head.restatement,
+    )
+
+
+def require_same(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:
+    """Refuse to compare numbers that are defined otherwise: by what both plans say, and never by what was measured.
+
+    Raises:
+        PlanError: DPR-P331, saying what differs.
+    """
+    for query in plan.queries:
+        asked = {each.measure for each in query.compare.values() if period_of(plan, each) == period}
+        if not asked:
+            continue
+        other = next((each for each in earlier.queries if each.name == query.name), None)
+        differs = "it has no such query" if other is None else _differs(plan, query, earlier, other, asked)
+        if differs:
+            raise PlanError(
+                f"query {query.name!r} cannot be compared with {period}: {differs}",
+                detail="numbers are compared where keys, rows, clips and the unit are the same; noise may differ",
+                hint="leave `compare` out until two periods are published alike, or compare with another period",
+                code="DPR-P331",
+            )
+
+
+def _differs(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, other: PlannedQuery, asked: set[str]) -> str:
+    """What of the definition of some measures of a query differs; empty: nothing."""
+    ours, theirs = plan.catalog.tables[query.table], earlier.catalog.tables[other.table]
+    if (str(plan.unit), ours.unit_id is None) != (str(earlier.unit), theirs.unit_id is None):
+        return f"its unit is {earlier.unit}" + (", with an id" if theirs.unit_id else ", one row each")
+    if query.by != other.by or [each.keys for each in _keys(plan, query)] != [
+        each.keys for each in _keys(earlier, other)
+    ]:
+        return "its keys are others"
+    totals = [None if each.totals is None else each.totals.sets for each in (query, other)]
+    if totals[0] != totals[1]:
+        return "its totals are others"
+    exclusions = [each.catalog.exclusions.get(of.excluding or "") for each, of in ((plan, query), (earlier, other))]
+    ends = (plan.release.period, earlier.release.period)
+    where = [_neutral(each.where or "", end) for each, end in zip((query, other), ends, strict=True)]
+    bounds = [(each.max_groups, each.max_rows_per_group) for each in (query, other)]
+    rows = list(zip(where, bounds, strict=True))
+    if rows[0] != rows[1] or exclusions[0] != exclusions[1] or _bounds(ours) != _bounds(theirs):
+        return "it counts other rows (`where`, `except` or bounds)"
+    for label in sorted(asked):
+        if label not in other.measures:
+            return f"it has no measure {label!r}"
+        one, two = query.measures[label], other.measures[label]
+        told = [
+            _neutral_wheres(
+                [json.loads(each.canonical()), [json.loads(part.canonical()) for part in each.quantities(of)]], end
+            )
+            for each, of, end in zip((one, two), (ours, theirs), ends, strict=True)
+        ]
+        if told[0] != told[1]:
+            return f"measure {label!r} is defined otherwise (its column, condition, clip or step)"
+    named = _named(query, asked)
+    for name in sorted(named & set(ours.named)):
+        texts = [_column(each, name) if name in each.named else "" for each in (ours, theirs)]
+        if texts[0] != texts[1]:
+            return f"column {name!r} is declared otherwise"
+    return ""
+
+
+def _keys(plan: ReleasePlan, query: PlannedQuery) -> list[Any]:
+    return list(plan.keys(query))
+
+
+def _bounds(table: Table) -> Any:
+    return (table.bounds.model_dump() if table.bounds is not None else None, table.weight)
+
+
+def _named(query: PlannedQuery, asked: set[str]) -> set[str]:
+    """The columns that the numbers are made of, and those by which rows count."""
+    found = set(query.by)
+    for label in asked:
+        for part in query.measures[label].made_of:
+            found |= {part.column or ""} | set(_NAME.findall(part.where or ""))
+    return found | set(_NAME.findall(query.where or ""))
+
+
+def _neutral(text: str, period: str) -> str:
+    """A text without the period that it is about, whose rows a condition may pick out by its days or its name."""
+    whole = span(period)
+    words = (period,) if whole is None else (*(each.isoformat() for each in whole), period)
+    for at, word in enumerate(words):
+        text = re.sub(rf"(?<![0-9A-Za-z]){re.escape(word)}(?![0-9A-Za-z])", f"<{at}>", text)
+    return text
+
+
+def _neutral_wheres(value: Any, period: str) -> Any:
+    """Plain JSON with the conditions in it without the period."""
+    if isinstance(value, list):
+        return [_neutral_wheres(each, period) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _neutral(each, period) if name == "where" and isinstance(each, str) else _neutral_wheres(each, period)
+        for name, each in value.items()
+    }
+
+
+def _column(table: Table, name: str) -> str:
+    return table.named[name].model_copy(update={"labels": {}, "partition": False}).canonical()
+
+
+def earlier_files(earlier: Mapping[str, EarlierRelease]) -> dict[str, bytes]:
+    """The file of each, by path, in the later bundle."""
+    return {
+        f"{FOLDER}/{at}.json": f"{each.canonical()}\n".encode()
+        for at, (_, each) in enumerate(sorted(earlier.items()), 1)
+    }
+
+
+def earlier_in(files: Mapping[str, bytes], names: list[str]) -> dict[str, EarlierRelease]:
+    """What a bundle has taken of earlier ones, by period: the inverse of :func:`earlier_files`.
+
+    Args:
+        files: By path.
+        names: The paths in its manifest.
+
+    Raises:
+        ValueError: A file is missing or is not written as this writes it.
+    """
+    found = {}
+    for name in sorted(each for each in names if each.startswith(f"{FOLDER}/")):
+        if name not in files:
+            raise ValueError(f"{name} is missing or changed")
+        each = EarlierRelease.from_canonical(files[name])
+        if f"{each.canonical()}\n".encode() != files[name]:
+            raise ValueError(f"{name} is not in its canonical form")
+        found[each.period] = each
+    return found

@@ -1,0 +1,99 @@
+"""What is said of columns that compare: with what, what their margins cover, and what a mark says of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dprelease.estimate import PublishedTable
+from dprelease.measures.comparing.comparison import ALIKE_KINDS
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.base import ComparedWith, Facts
+from dprelease.publish.comparing.earlier import needed_periods, period_of
+from dprelease.publish.numbers import percent
+
+__all__ = ["compared_words", "earlier_words", "marks_words"]
+
+
+def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, table: PublishedTable) -> list[str]:
+    """Sentences above a table with columns that compare; nothing above any other.
+
+    Args:
+        plan: That was measured.
+        query: Of the table; None: it is derived.
+        facts: Which earlier releases it compares with.
+        table: As published.
+    """
+    if query is None or not query.compare:
+        return []
+    return [*_shares(query), *_earlier(plan, query, facts), *marks_words(table)]
+
+
+def _shares(query: PlannedQuery) -> Iterator[str]:
+    names = [name for name, each in query.compare.items() if each.kind == "share"]
+    if names:
+        total = (
+            "total is of the same draws as its parts" if len(names) == 1 else "totals are of the same draws as parts"
+        )
+        yield f"{', '.join(names)}: the {total}, and the intervals take that into account."
+
+
+def _earlier(plan: ReleasePlan, query: PlannedQuery, facts: Facts) -> Iterator[str]:
+    known = {each.period: each for each in facts.earlier}
+    periods: dict[str, list[str]] = {}
+    for name, each in query.compare.items():
+        period = period_of(plan, each)
+        if each.period is not None:
+            periods.setdefault(period or "", []).append(name)
+    for period, names in periods.items():
+        told = ", ".join(names)
+        if period == plan.release.period:
+            yield f"{told}: this is the base period."
+        elif period not in known:
+            yield f"{told}: blank, for no release of {period or 'an earlier period'} was published before this one."
+        else:
+            yield (
+                f"{told}: beside {period}, as it was published ({_which(known[period])}). Margins are for the noise of "
+                "both releases, which is independent, whoever is in both periods. They say how far noise moved the "
+                "number, and not whether the difference would be there in other years."
+            )
+
+
+def _which(earlier: ComparedWith) -> str:
+    more = f", revision {earlier.revision}" if earlier.revision else ""
+    more += f", replacement {earlier.restatement}" if earlier.restatement else ""
+    return f"ledger entry {earlier.sequence}{more}, manifest {earlier.manifest[:12]}"
+
+
+def marks_words(table: PublishedTable) -> list[str]:
+    """What it means that a change or a difference is not marked, where there are many of them."""
+    apart = [each for each in table.measures if each.compared is not None and each.compared.kind in ALIKE_KINDS]
+    tested, alone = ([each.name for each in apart if (each.p_value is not None) == told] for told in (True, False))
+    rate = percent(1 - Fraction(table.confidence))
+    found = []
+    if tested:
+        found.append(
+            f"{', '.join(tested)}: marked as not distinguishable from 0 where noise alone may have made it. In each "
+            f"column about {rate} % or fewer of those without the mark would be there by noise alone (Benjamini and "
+            "Hochberg, by the p-values beside them)."
+        )
+    if alone:
+        found.append(
+            f"{', '.join(alone)}: marked as not distinguishable from 0 where the interval holds 0. Each is judged by "
+            f"itself: of many that are 0, up to {rate} % would have no mark."
+        )
+    return found
+
+
+def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
+    """Sentences of the accounting page: which bundles were read, and that this cost nothing."""
+    found = [
+        f"Some columns compare with {each.period}, as it was published ({_which(each)}, plan "
+        f"{each.plan_fingerprint[:12]}). Its noisy measurements are public; comparing with them costs nothing."
+        for each in facts.earlier
+    ]
+    known = {each.period for each in facts.earlier}
+    missing = [each for each in needed_periods(plan) if each not in known]
+    if missing:
+        found.append(f"No release of {', '.join(missing)} was published before this one: columns beside it are blank.")
+    return found
