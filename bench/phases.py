@@ -158,7 +158,7 @@ WORKS = {
     "bounded": (
         one_query(
             "by: [county], where: age <= 12, bounds: {max_groups: 10, max_rows_per_group: 2}, "
-            "measures: {n: {sum: income, clip: [0, 100000]}, users: {count: units}}",
+            "measures: {n: {sum: income, clip: [0, 100000], clip_per: row}, users: {count: units}}",
             "\n    unit_id: user",
         ),
         1_000_000,

@@ -163,18 +163,18 @@ def bounded(catalog: Catalog, grouping: Grouping, placed: Placed, secret: bytes)
     text = cell_texts(table, grouping, [cell for cell, _ in placed])
     kept = []
     for unit, cells in of_unit.items():
-        for cell in chosen_cells(list(cells), text, unit, grouping.max_groups, secret):
+        for cell in chosen_cells(table, list(cells), text, unit, grouping.max_groups, secret):
             kept += [(cell, row) for row in sampled(table, cells[cell], grouping.max_rows_per_group, secret)]
     return kept
 
 
-def cell_texts(table: Table, grouping: Grouping, cells: Sequence[Cell]) -> dict[Cell, str]:
+def cell_texts(table: Table, grouping: Grouping, cells: Sequence[Cell]) -> Mapping[Cell, str | int]:
     """What the keyed order of cells is an order of: positions in the whole cross product, or private keys as texts."""
     if grouping.private:
         return {cell: packed([canonical(part) for part in cell]) for cell in cells}
-    whole: dict[Cell, str] = {}
+    whole: dict[Cell, int] = {}
     for at, cell in enumerate(product(*(table.column(name).keys or () for name in grouping.by))):
-        whole.setdefault(cell, str(at))
+        whole.setdefault(cell, at)
     return whole
 
 

@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from dprelease.catalog.expressions.expression import Expression, parse
 from dprelease.catalog.reference import ReferenceTable
@@ -130,12 +133,28 @@ def of_period(table: Table, raw: Mapping[str, Any]) -> bool:
 
 
 def chosen_cells(
-    cells: Sequence[Cell], text: Mapping[Cell, str], unit: Any, most: int | None, secret: bytes
+    table: Table, cells: Sequence[Cell], place: Mapping[Cell, str | int], unit: Any, most: int | None, secret: bytes
 ) -> list[Cell]:
-    """At most so many cells of one unit, by keyed hash."""
+    """At most so many cells of one unit: public ones in the order of a block cipher, private ones by keyed hash."""
     if most is None:
         return list(cells)
-    return sorted(cells, key=lambda cell: (keyed(secret, unit, text[cell]), text[cell]))[:most]
+
+    def order(cell: Cell) -> tuple[Any, Any]:
+        item = place[cell]
+        return (keyed(secret, unit, item) if isinstance(item, str) else enciphered(table, secret, unit, item)), item
+
+    return sorted(cells, key=order)[:most]
+
+
+def enciphered(table: Table, secret: bytes, unit: Any, cell: int) -> int:
+    """The documented order of public cells: 64 bits of AES of the unit's number and the cell's."""
+    types = {column.name: column.type for column in table.columns}
+    if types.get(str(table.unit_id)) == "integer" and not isinstance(unit, int):
+        number = int(unit).to_bytes(8, "little", signed=True)
+    else:
+        number = bytes.fromhex(keyed(secret, unit, ""))
+    cipher = Cipher(AES(hashlib.sha256(b"cells" + secret).digest()), ECB()).encryptor()
+    return int.from_bytes(cipher.update(number + cell.to_bytes(8, "little"))[:8], "little")
 
 
 def keyed(secret: bytes, unit: Any, item: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
@@ -18,6 +19,7 @@ from dprelease.engines.duck import bounding
 from dprelease.engines.duck import loaded as room
 from dprelease.engines.duck import pipeline as reading
 from dprelease.engines.duck.engine import DuckDBEngine
+from dprelease.engines.unit_cells import CountedRows
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact, open_histogram, open_keys
 
@@ -172,6 +174,7 @@ def test_a_planted_breach_draws_nothing_and_tells_nothing(tmp_path: Path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(reading, "bounded_cells", no_cells)
         patch.setattr(reading, "bounded_pairs", lambda _, pairs, *__: pairs)
+        patch.setattr(CountedRows, "_left", lambda _, some: (np.ones(len(some.unit), dtype=np.bool_), some.rows))
         for bound, name in (({"max_groups": 3}, "max_groups"), ({"max_rows_per_group": 24}, "max_rows_per_group")):
             for asked in EVERY:
                 with pytest.raises(BrokenPromiseError, match=f"DPR-B200.* {name};") as caught:

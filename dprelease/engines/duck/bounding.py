@@ -10,20 +10,36 @@ of rows are all that is asked, none of them has to be chosen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ibis
+import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Table
-from dprelease.engines.duck.cells import cell_columns, cell_text
+from dprelease.engines.declared import id_column
+from dprelease.engines.duck.cells import CELL, cell_columns, cell_text
 from dprelease.engines.duck.computed_columns import INT64
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import keyed, length_prefixed, our_name, row_content, unit_columns, unit_name
+from dprelease.engines.duck.units import (
+    ALONE,
+    keyed,
+    length_prefixed,
+    our_name,
+    row_content,
+    unit_columns,
+    unit_name,
+    unit_text,
+)
 from dprelease.engines.files.decimals import BY
+from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.unit_cells import CellCounts, CellOrder, CountBounds, CountedRows, UnitRows, broken_bound
 
-__all__ = ["bounded_cells", "bounded_pairs", "bounded_rows"]
+__all__ = ["bounded_cells", "bounded_counts", "bounded_pairs", "bounded_rows"]
+
+_ID = "id"
+_AT_ONCE = 2**21  # rows, or pairs, that are looked at beside the engine at a time
 
 
 def bounded_rows(stage: Stage, rows: Any, table: Table, secret: bytes, limit: int) -> Any:
@@ -74,8 +90,8 @@ def bounded_cells(
     pair = [unit[0], *cells]  # no null equals a null: rows without an id are in no join, and exceed no bound
     pairs = pairs.filter(pairs[unit[0]].notnull())
     if most is not None:
-        surplus = stage.keep(_surplus(pairs, table, grouping, secret, most))
-        pairs, rows = pairs.anti_join(surplus, pair), rows.anti_join(surplus, pair)
+        surplus = _surplus(stage, pairs, table, grouping, secret, most)
+        pairs, rows = (_without(each, table, grouping, surplus) for each in (pairs, rows))
     if each is None:
         return rows.select(*kept)
     crowded = stage.keep(pairs.filter(pairs["held"] > _capped(each)).select(*pair))
@@ -99,19 +115,104 @@ def bounded_pairs(stage: Stage, pairs: Any, table: Table, grouping: Grouping, se
         grouping: The bounds.
         secret: What samples are drawn by.
     """
-    unit, most, each = unit_name(table), grouping.max_groups, grouping.max_rows_per_group
+    most, each = grouping.max_groups, grouping.max_rows_per_group
     if most is not None:
-        wide = stage.keep(_wide(pairs, unit, most))
-        ranked = _ranked(pairs.semi_join(wide, unit), table, grouping, secret)
-        chosen = stage.keep(ranked.filter(ranked["place"] < _capped(most)).select(*pairs.columns))
-        pairs = _with(pairs.anti_join(wide, unit), chosen)
+        pairs = _without(pairs, table, grouping, _surplus(stage, pairs, table, grouping, secret, most))
     return pairs if each is None else pairs.mutate(held=ibis.least(pairs["held"], _capped(each)))
 
 
+def bounded_counts(stage: Stage, rows: Any, table: Table, grouping: Grouping, secret: bytes) -> CellCounts:
+    """How many rows and units each public cell has of what the bounds leave, where nothing else is asked.
+
+    Counted in memory beside the engine's, some units after the others, so that there is never much of it.
+
+    Args:
+        stage: Reads rows.
+        rows: With the unit and its cell.
+        table: The declaration.
+        grouping: The bounds.
+        secret: What samples are drawn by.
+
+    Raises:
+        BrokenPromiseError: If what is left breaks a bound, or some row counts twice or not at all.
+    """
+    alone = [ALONE] if table.null_id == "unit" else []
+    bounds = CountBounds(grouping.max_groups, grouping.max_rows_per_group, table.most_rows)
+    counted = CountedRows(table.name, bounds, CellOrder(secret), table.cells(grouping.by))
+
+    def counts(some: Any) -> CellCounts:
+        numbers = some.column(ALONE).to_numpy() if alone else None
+        return counted.counts(some.column(_ID).combine_chunks(), some.column(CELL).to_numpy(), numbers)
+
+    rows = rows.select(**{_ID: _id(rows, table)}, **{name: rows[name] for name in (CELL, *alone)})
+    costly = bool(table.joins or table.private_joins) or any(column.derivation for column in table.columns)
+    there, parts = _by_units(stage, rows, costly=costly)
+    whole = CellCounts.together(list(in_turn(counts, parts)))
+    if whole.looked_at != there:
+        raise broken_bound(table.name, "the number of rows")
+    return whole
+
+
+def _by_units(stage: Stage, rows: Any, *, costly: bool = False) -> tuple[int, Iterator[Any]]:
+    """How many rows there are, and all of them as Arrow tables, the rows of a unit in one of these.
+
+    Args:
+        stage: Reads them.
+        rows: With an id.
+        costly: Whether more is done for a row than to look at it.
+    """
+    (counted,) = stage.read(rows.aggregate(held=rows.count())).to_pylist()
+    parts = -(-counted["held"] // _AT_ONCE)
+    if parts > 1:
+        rows = stage.keep(rows) if costly else rows  # so that it is not made as often
+        return counted["held"], (stage.read_part(rows, _ID, at, parts) for at in range(parts))
+    return counted["held"], iter([stage.read(rows)])
+
+
+def _id(rows: Any, table: Table) -> Any:
+    """The id of a unit as a whole number, where it is one, or as its canonical text."""
+    id_is = id_column(table)
+    return rows[unit_name(table)] if id_is is not None and id_is.type == "integer" else unit_text(rows, table)
+
+
+def _surplus(stage: Stage, pairs: Any, table: Table, grouping: Grouping, secret: bytes, most: int) -> Any:
+    """The pairs of a unit and a cell beyond the first ``most`` of each unit: ``id`` and the columns of the cell.
+
+    Public cells are numbers, in the order that :class:`CellOrder` gives them; private ones are values, in that of the
+    keyed hash of their text.
+    """
+    pairs = pairs.filter(pairs[unit_name(table)].notnull())  # rows without an id are units of one row
+    if grouping.private:
+        ranked = _ranked(
+            pairs.semi_join(_wide(pairs, unit_name(table), most), unit_name(table)), table, grouping, secret
+        )
+        beyond = ranked.filter(ranked["place"] >= _capped(most))
+        return stage.keep(
+            beyond.select(**{_ID: _id(beyond, table)}, **{name: beyond[name] for name in cell_columns(grouping)})
+        )
+    _, parts = _by_units(stage, pairs.select(**{_ID: _id(pairs, table), CELL: pairs[CELL]}))
+    order, of = CellOrder(secret), table.cells(grouping.by)
+    kind = pairs[CELL].type().to_pyarrow()
+
+    def beyond(some: Any) -> Any:
+        units = UnitRows(some.column(_ID).combine_chunks(), some.column(CELL).to_numpy(), of)
+        left_out = [(each, ~each.kept(most, order)) for each in units.slices()]
+        ids = [units.ids(each.unit[out]) for each, out in left_out]
+        cells = [pa.array(each.cell[out]).cast(kind) for each, out in left_out]
+        return pa.table({_ID: pa.chunked_array(ids, some.schema.field(_ID).type), CELL: pa.chunked_array(cells, kind)})
+
+    return stage.lend(pa.concat_tables(list(in_turn(beyond, parts))))
+
+
+def _without(rows: Any, table: Table, grouping: Grouping, surplus: Any) -> Any:
+    """Rows, or pairs, that are in no pair of the surplus."""
+    same = [rows[name] == surplus[name] for name in cell_columns(grouping)]
+    return rows.anti_join(surplus, [_id(rows, table) == surplus[_ID], *same])
+
+
 def _wide(pairs: Any, unit: str, most: int) -> Any:
-    """The units in more cells than allowed; rows without an id are units of one row."""
-    present = pairs.filter(pairs[unit].notnull())
-    counts = present.group_by(unit).aggregate(met=present.count())
+    """The units in more cells than allowed."""
+    counts = pairs.group_by(unit).aggregate(met=pairs.count())
     return counts.filter(counts["met"] > _capped(most)).select(unit)
 
 
@@ -120,13 +221,6 @@ def _ranked(some: Any, table: Table, grouping: Grouping, secret: bytes) -> Any:
     some = some.mutate(key=keyed(some, table, secret, cell_text(some, table, grouping)))
     order = ["key", *cell_columns(grouping)]
     return some.mutate(place=ibis.row_number().over(group_by=unit_name(table), order_by=order))
-
-
-def _surplus(pairs: Any, table: Table, grouping: Grouping, secret: bytes, most: int) -> Any:
-    """The (unit, cell) pairs beyond the first ``most`` of each unit."""
-    unit, cells = unit_name(table), cell_columns(grouping)
-    ranked = _ranked(pairs.semi_join(_wide(pairs, unit, most), unit), table, grouping, secret)
-    return ranked.filter(ranked["place"] >= _capped(most)).select(unit, *cells)
 
 
 def _order(some: Any, table: Table, secret: bytes) -> list[Any]:

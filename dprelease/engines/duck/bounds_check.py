@@ -11,7 +11,7 @@ from typing import Any
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Table
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.errors import BrokenPromiseError
+from dprelease.engines.unit_cells import broken_bound
 
 __all__ = ["check_all_counted", "check_cell_bounds", "check_row_bounds"]
 
@@ -73,8 +73,4 @@ def _check_each(row: dict[str, int | None], table: Table, limits: dict[str, tupl
     for name, (bound, limit) in limits.items():
         found = row[name]
         if found is not None and found > limit:
-            raise BrokenPromiseError(
-                f"table {table.name!r}: the bounded rows break {bound}; nothing was drawn",
-                hint="report this as a bug of dprelease; the budget of this step stays reserved",
-                code="DPR-B200",
-            )
+            raise broken_bound(table.name, bound)

@@ -14,7 +14,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
 from dprelease.catalog.reference import References, ReferenceTable
 from dprelease.catalog.table import Catalog, Join, Key, PrivateJoin, Table, Zeros
 from dprelease.engines.declared import counts_alone, needed, read_by
-from dprelease.engines.duck.bounding import bounded_cells, bounded_pairs
+from dprelease.engines.duck.bounding import bounded_cells, bounded_counts, bounded_pairs
 from dprelease.engines.duck.bounds_check import check_all_counted, check_cell_bounds
 from dprelease.engines.duck.cells import CELL, cell_columns, celled, chosen, completed, positions, without_zeros
 from dprelease.engines.duck.computed_columns import Lend, evaluated, with_derived
@@ -115,6 +115,8 @@ def part_totals(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Key
         rows = rows.select(CELL, *asked.columns({**sums, **by_row}, rows))
         rows = stage.keep(rows) if by_row else rows
         totals = {"sums": cell_totals(rows, asked.table, sums, [CELL])} if sums else {}
+    elif _only_counts(asked, by_row):
+        totals = {"sums": _counts(stage, asked, rows)}
     else:
         rows, pairs = _bounded(stage, asked, rows, by_row)
         totals = {"sums": summed(_in_cells(stage, asked, pairs, keys), list(sums))} if sums else {}
@@ -222,6 +224,23 @@ def _bounded(stage: Stage, asked: PassQuery, rows: Any, by_row: Named) -> tuple[
     return rows, pairs
 
 
+def _only_counts(asked: PassQuery, by_row: Named) -> bool:
+    """Whether all that is asked are numbers of rows and of units in public cells."""
+    return not (by_row or asked.grouping.private) and counts_alone(asked.quantities)
+
+
+def _counts(stage: Stage, asked: PassQuery, rows: Any) -> PartTotals:
+    """Numbers of bounded rows and units by cell, which were held against the bounds."""
+    found = bounded_counts(stage, rows, asked.table, asked.grouping, asked.secret)
+    columns = {name: found.units if _once(item) else found.rows for name, item in asked.of(*_SUMS).items()}
+    return PartTotals(stage.lend(pa.table({CELL: found.cells, **columns})), [CELL], list(columns))
+
+
+def _once(quantity: Quantity) -> bool:
+    """Whether all rows of a unit in a cell are one."""
+    return quantity.per == "unit_cell" or quantity.kind == "units"
+
+
 def _bounded_pairs(stage: Stage, asked: PassQuery, rows: Any, sums: Named, within: Sequence[str]) -> Any:
     """One row per unit and cell that the bounds leave, with the number of its rows and what is more than a number."""
     table, grouping = asked.table, asked.grouping
@@ -238,10 +257,9 @@ def _bounded_pairs(stage: Stage, asked: PassQuery, rows: Any, sums: Named, withi
 
 def _with_counts(pairs: Any, sums: Named) -> Any:
     """Pairs with the contributions that are numbers of their rows, or 1 where all rows of a pair are one."""
-    once = {name: item.per == "unit_cell" or item.kind == "units" for name, item in sums.items()}
     one = ibis.literal(1, type="int64")
     return pairs.mutate(
-        **{name: one if once[name] else pairs["held"] for name, item in sums.items() if counts_alone([item])}
+        **{name: one if _once(item) else pairs["held"] for name, item in sums.items() if counts_alone([item])}
     )
 
 

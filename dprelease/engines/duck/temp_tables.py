@@ -50,6 +50,13 @@ class Stage:
         """Compute an Ibis table and fetch it, as an Arrow table."""
         return self._backend.to_pyarrow(rows)
 
+    def read_part(self, rows: Any, column: str, number: int, parts: int) -> Any:
+        """The same of one of so many parts of the rows, by a hash of a column: rows that are equal in it are in one."""
+        # Not through Ibis, which makes text of a hash on the way to a number.
+        part = f"hash({_quoted(column)}) % {parts} = {number}"
+        sql = f"SELECT * FROM ({self._backend.compile(rows)}) WHERE {part}"  # noqa: S608 - made by us alone
+        return self._backend.con.sql(sql).to_arrow_table()
+
     def keep(self, rows: Any) -> Any:
         """Compute an Ibis table now, so that every later step reads the same rows."""
         # Not through Ibis: it would cast sums of 128 bits to the 64 that it takes them for, which can fail.
