@@ -91,7 +91,6 @@ class TableLook:
         rows: What is counted of rows.
         columns: By column what is counted of its values; what has no meaning for it is not there.
         queries: By query, or by what several have in common, what is counted.
-        left_out: Queries that were not looked at, because they need what a private join adds.
     """
 
     table: str
@@ -99,7 +98,6 @@ class TableLook:
     rows: tuple[LookLine, ...]
     columns: dict[str, tuple[LookLine, ...]]
     queries: dict[str, tuple[LookLine, ...]]
-    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -267,7 +265,7 @@ def _lines(table: Table, found: RowCounts, asked: Mapping[str, AskedQuery], expe
         label: tuple(_of_query(label, counts, asked[label].measures, expected))
         for label, counts in found.queries.items()
     }
-    return TableLook(table.name, found.files, tuple(rows), columns, queries, found.left_out)
+    return TableLook(table.name, found.files, tuple(rows), columns, queries)
 
 
 def _of_query(
