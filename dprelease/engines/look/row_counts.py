@@ -162,8 +162,8 @@ class _Reading:
             counts.no_unit_id = 0
             if table.bounds is not None:
                 self._units = UnitSums(lasting, [unit_name(table)])
-        for asked in counts.queries.values():
-            asked.begin(table, lasting)
+        for each in counts.queries.values():
+            each.begin(table, lasting)
 
     def add(self, block: Sequence[Any]) -> None:
         """Count a block of stored values."""
