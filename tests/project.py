@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ __all__ = [
     "environment",
     "forked",
     "installed",
+    "on_terminal",
     "one_table",
     "small_project",
     "start",
@@ -151,6 +153,33 @@ def installed(folder: Path, *words: str, code: int = 0, variables: Mapping[str, 
 def command(folder: Path, *words: str, code: int = 0, variables: Mapping[str, str] | None = None) -> str:
     """As ``installed``, in a process of its own that is forked with everything imported. Not for Prefect."""
     return _said(forked(folder, *words, variables=variables), code)
+
+
+def on_terminal(folder: Path, *words: str) -> tuple[int, str]:
+    """The command with a terminal for its output: exit code and what stands on the screen."""
+    ours, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dprelease", *words],
+            cwd=folder,
+            env={**environment(), "TERM": "xterm", "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+        )
+    finally:
+        os.close(theirs)
+    parts = []
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:  # Linux says so where nobody writes any more
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(ours)
+    return process.wait(timeout=60), b"".join(parts).decode().replace("\r\n", "\n")
 
 
 def forked(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> Ended:

@@ -71,6 +71,14 @@ class Quantity(GrownValue):
     weight: RowWeight | None = None
     starts: tuple[int, ...] = ()
 
+    @field_validator("per")
+    @classmethod
+    def _of_units(cls, per: str, info: ValidationInfo) -> str:
+        """Rows are counted one by one; what counts a unit once for all of its rows in a cell is ``units``."""
+        if per == "unit_cell" and info.data.get("kind") == "rows":
+            raise ValueError("rows of each unit_cell are units: ask for units")
+        return per
+
     @field_validator("weight")
     @classmethod
     def _of_rows(cls, weight: RowWeight | None, info: ValidationInfo) -> RowWeight | None:

@@ -57,11 +57,12 @@ DATABASE_SCHEMES = {
     "postgresql": Scheme(("postgresql://", "postgres://"), "postgresql://db.example.org/office", str),
     "sqlite": Scheme(("sqlite:///",), "sqlite:///data/office.db"),
     "duckdb": Scheme(("duckdb:///",), "duckdb:///data/office.duckdb"),
+    "mysql": Scheme(("mysql://", "mariadb://"), "mysql://db.example.org/office", str),
 }
 """The kinds of databases, and how the place of one is written; each has a reader (``engines.databases``)."""
 
 EXPORT = (
-    "rows are read from PostgreSQL, SQLite and DuckDB; of other databases export them to a Parquet or CSV file in one "
+    "rows are read from PostgreSQL, MySQL, SQLite and DuckDB; of other databases export them to a Parquet or CSV file in one "
     "read-only transaction, and write `file: ...`"
 )
 

@@ -100,7 +100,7 @@ def test_each_thing_in_the_way_has_its_own_code(office: Database, reader: Databa
     assert hostile.code == "DPR-E330"
     assert refused(reader, visits(url.replace("ledger_runner", "stranger"))).code == "DPR-E125"
     assert refused(reader, visits(url.replace(office.name, "elsewhere"))).code == "DPR-E125"
-    assert refused(reader, visits("mysql://u:opensesame@host/x")).code == "DPR-E220"
+    assert refused(reader, visits("oracle://u:opensesame@host/x")).code == "DPR-E220"
 
 
 def test_a_foreign_table_is_refused_wherever_it_stands(office: Database, reader: DatabaseReader) -> None:

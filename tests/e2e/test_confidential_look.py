@@ -3,49 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.project import CANARY, command, environment, small_project
+from tests.project import CANARY, command, on_terminal, small_project
 
 MARKS = ("Zebulon-7731", "31-02-1999", "Quagga-district")
 MANY = 13_577  # rows of one district: a count that nothing else has
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "look-at-the-data.md"
 LOOK = ("look", "spec.yaml", "--i-can-see-the-data")
-
-
-def on_terminal(folder: Path, *words: str) -> tuple[int, str]:
-    """The command with a terminal for its output: exit code and what stands on the screen."""
-    ours, theirs = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dprelease", *words],
-            cwd=folder,
-            env={**environment(), "TERM": "xterm", "TMPDIR": str(folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-        )
-    finally:
-        os.close(theirs)
-    parts = []
-    while True:
-        try:
-            part = os.read(ours, 1 << 16)
-        except OSError:  # Linux says so where nobody writes any more
-            break
-        if not part:
-            break
-        parts.append(part)
-    os.close(ours)
-    return process.wait(timeout=60), b"".join(parts).decode().replace("\r\n", "\n")
 
 
 @pytest.fixture
@@ -98,7 +67,7 @@ def test_nothing_is_shown_or_recorded_without_a_terminal(project: Path) -> None:
 def test_a_release_of_data_that_were_looked_at_says_so(project: Path) -> None:
     on_terminal(project, *LOOK)
     on_terminal(project, *LOOK)
-    command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1", "--out", "figures.txt")
     entries = json.loads(command(project, "ledger", "log", "--json"))["entries"]
     assert [entry["kind"] for entry in entries].count("source") == 2  # one for each command
     assert not {"open", "reserve", "measure"} & {entry["kind"] for entry in entries}

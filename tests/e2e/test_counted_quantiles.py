@@ -211,7 +211,8 @@ def test_a_rehearsal_and_a_comparison_with_the_truth_take_them(tmp_path: Path) -
     made = one_table(tmp_path, SPEC, "region,sex,income", people())
     (made / "apart.csv").write_text("region,sex\nc,m\n", encoding="utf-8")
     command(made, "run", "spec.yaml", "--direct", "--synthetic")
-    found = json.loads(command(made, "utility", "spec.yaml", "--i-can-see-the-data", "--json"))
+    command(made, "utility", "spec.yaml", "--i-can-see-the-data", "--json", "--out", "figures.json")
+    found = json.loads((made / "figures.json").read_text(encoding="utf-8"))
     errors = {(each["table"], each["measure"], each["size"]): each for each in found["errors"]}
     for name in ("income_q10", "income_q50", "income_q90"):
         assert ("areas", name, "0") not in errors  # nobody has no quantile

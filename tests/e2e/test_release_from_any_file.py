@@ -1,4 +1,4 @@
-"""One release of the same rows from files of every format: the same totals, and the same tables where the noise is.
+"""One release of the same rows from files and databases of every kind: the same totals, and the same bundle.
 
 A file that cannot be read is told before anything is charged, with what to do and without a word of what is in it.
 """
@@ -10,22 +10,40 @@ import datetime as dt
 import hashlib
 import io
 import json
+import os
 import random
+import re
+import sqlite3
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xlsxwriter
 
+from dprelease.catalog.aggregate import Grouping
 from dprelease.cli import main
+from dprelease.engines import ENGINES
 from dprelease.engines.files.statistical import process
+from dprelease.noise.exact import Exact, open_exact, open_histogram
+from dprelease.release.planning import open_target, plan_release
+from dprelease.release.project import reference_tables
+from tests import mariadb
+from tests import postgres as servers
+from tests.mariadb import Office
+from tests.postgres import RUNNER, Database
 from tests.project import POLICY, SETTINGS, command
 from tests.statistical_files import KINDS, packed_as, write_statistical
 from tests.workbook_files import write_columns
+
+postgres_server, postgres = servers.postgres_server, servers.postgres
+mysql_office = mariadb.mysql_office
 
 WORD, NUMBER = "CANARYqz7", 918_273_645
 SPEC = """dprelease: 1
@@ -71,10 +89,16 @@ publish: {formats: [csv, parquet, html]}
 """
 PLACES = "PLACE,REGION\nBern,west\nGenf,west\nChur,east\n"
 NAMES = ("PERSON", "PLACE", "SEX", "BORN", "SEEN", "AMOUNT", "EMPLOYED")
+DATABASES = ("sqlite", "duckdb", "postgres", "mysql")
 SOURCES = {
     "csv": '{file: "visits.csv"}',
     "european": '{file: "visits-eu.csv", delimiter: ";", decimal: ",", date_format: "%d.%m.%Y", encoding: latin-1}',
     **{kind: f'{{file: "visits.{kind}"}}' for kind in ("csv.gz", "csv.zst", "parquet", "xlsx", *KINDS)},
+    "folder": '{file: "visits/**/*.parquet"}',
+    "delta": "{delta: lake, version: 0}",
+    "sqlite": '{database: "sqlite:///office.db", table: visits}',
+    "duckdb": '{database: "duckdb:///office.duckdb", table: visits}',
+    **dict.fromkeys(("postgres", "mysql"), '{database: "${env:OFFICE_DB}", table: visits}'),
 }
 
 
@@ -111,6 +135,15 @@ def written(folder: Path, kind: str, rows: list[list[Any]]) -> Path:
         write_columns(folder / "visits.xlsx", columns)
     elif kind == "parquet":
         pq.write_table(pa.table(columns), folder / "visits.parquet")
+    elif kind == "folder":
+        for at in range(3):
+            place = folder / "visits" / f"n{at % 2}" / f"part-{at}.parquet"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table(columns).slice(at * 300, 300), place)
+    elif kind == "delta":
+        _in_lake(folder / "lake", pa.table(columns))
+    elif kind in DATABASES:
+        return folder
     else:
         european = kind == "european"
         content = io.StringIO()
@@ -119,6 +152,51 @@ def written(folder: Path, kind: str, rows: list[list[Any]]) -> Path:
         place = folder / ("visits-eu.csv" if european else f"visits.{kind}")
         place.write_bytes(packed_as(content.getvalue().encode("latin-1"), kind))
     return folder
+
+
+def _in_lake(folder: Path, rows: pa.Table) -> None:
+    """Two versions, of which the second has rows more than the first."""
+    deltalake = pytest.importorskip("deltalake", reason="the extra `delta` is not installed")
+    moments = rows.set_column(4, "SEEN", rows["SEEN"].cast(pa.timestamp("us")))
+    deltalake.write_deltalake(folder, moments)
+    deltalake.write_deltalake(folder, moments.slice(0, 200), mode="append")
+
+
+def into_database(kind: str, folder: Path, rows: list[list[Any]], request: pytest.FixtureRequest) -> str:
+    """Put the rows into a table of a database of its own; the URL that a variable holds, where one does."""
+    names = ", ".join(NAMES)
+    if kind == "sqlite":  # which has numbers and texts, and nothing else
+        with sqlite3.connect(folder / "office.db") as database:
+            database.execute(f"CREATE TABLE visits ({names})")
+            texts = [[_text(each, False) if isinstance(each, dt.date) else each for each in row] for row in rows]
+            database.executemany("INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?, ?)", texts)
+        database.close()
+        return ""
+    if kind == "duckdb":
+        columns = pa.table({name: [row[at] for row in rows] for at, name in enumerate(NAMES)})
+        with duckdb.connect(str(folder / "office.duckdb")) as database:
+            database.register("rows", columns)
+            database.execute("CREATE TABLE visits AS SELECT * FROM rows")
+        return ""
+    types = ("varchar(20)", "char(6)", "smallint", "date", "timestamp(6)", "double precision", "boolean")
+    if kind == "mysql":
+        office: Office = request.getfixturevalue("mysql_office")
+        types = (*types[:4], "datetime(6)", *types[5:])
+        made = ", ".join(f"{name} {stored} NULL" for name, stored in zip(NAMES, types, strict=True))
+        office.execute("DROP TABLE IF EXISTS visits", f"CREATE TABLE visits ({made})")
+        office.execute("INSERT INTO visits VALUES (%s, %s, %s, %s, %s, %s, %s)", rows=[tuple(row) for row in rows])
+        office.grant("visits")
+        return office.url
+    postgres: Database = request.getfixturevalue("postgres")
+    made = ", ".join(f'"{name}" {stored}' for name, stored in zip(NAMES, types, strict=True))
+    postgres.execute(f"CREATE TABLE visits ({made})")
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres.superuser, autocommit=True) as connection:
+        with connection.cursor() as cursor, cursor.copy("COPY visits FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+    postgres.execute(f"GRANT SELECT ON visits TO {RUNNER}")
+    return postgres.runner
 
 
 def _text(value: Any, european: bool) -> str:
@@ -156,6 +234,55 @@ def with_test_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("dprelease.release.direct._WORKERS", 1)
 
 
+def totals(folder: Path) -> str:
+    """SHA-256 of the exact totals of every question of the plan, as the engine answers it from this source."""
+    plan = plan_release(open_target(folder / "spec.yaml"))
+    engine = ENGINES["duckdb"](folder, os.environ)
+    found = hashlib.sha256()
+    try:
+        for step in plan.steps:
+            aggregate = step.aggregate
+            grouping = Grouping(**{name: getattr(aggregate, name) for name in Grouping.model_fields})
+            references = reference_tables(plan.catalog, folder)
+            (box,) = engine.aggregate(plan.catalog, grouping, (aggregate.quantity,), references, bytes(32))
+            if isinstance(box, Exact):
+                found.update(open_exact(box).tobytes())
+            else:
+                found.update(repr([np.asarray(each).tolist() for each in open_histogram(box)]).encode())
+    finally:
+        engine.close()
+    return found.hexdigest()
+
+
+def bundle(folder: Path) -> dict[str, bytes]:
+    """Every file of the release, without what tells its source: that, hashes, sizes of files with it, and times.
+
+    Parquet files are their tables; what they hold beside them are hashes.
+    """
+    found, root = {}, folder / "releases" / "visits" / "2024"
+    for path in sorted(each for each in root.rglob("*") if each.is_file()):
+        data = path.read_bytes()
+        if path.suffix == ".parquet":
+            data = repr(pq.read_table(path).to_pydict()).encode()
+        elif path.name == "plan.json":
+            plan = json.loads(data)
+            source = next(each for each in _each(plan) if "source" in each).pop("source")
+            assert "format" in source
+            data = json.dumps(plan).encode()
+        data = re.sub(rb"[0-9a-f]{12,}", b"HASH", data)
+        data = re.sub(rb"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d", b"TIME", data)
+        found[path.relative_to(root).as_posix()] = re.sub(rb'"plan\.json":\{"bytes":\d+', b"", data)
+    return found
+
+
+def _each(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object within a JSON value."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _each(inner)
+    if isinstance(value, dict):
+        yield value
+
+
 def published(folder: Path) -> dict[str, bytes]:
     """Every table of the bundle."""
     found = {path.name: path.read_bytes() for path in sorted((folder / "releases").rglob("tables/*.csv"))}
@@ -164,25 +291,52 @@ def published(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with the plainest CSV, released."""
     folder = written(tmp_path_factory.mktemp("known") / "csv", "csv", made_rows())
     with pytest.MonkeyPatch.context() as patch:
         with_test_key(patch)
         code, said = run(folder, patch)
     assert code == 0, said
-    return published(folder)
+    return folder
 
 
-@pytest.mark.thin(first=3)
-@pytest.mark.parametrize("kind", ["sav", "csv.gz", "xpt", *sorted(SOURCES.keys() - {"csv", "sav", "csv.gz", "xpt"})])
-def test_the_same_rows_make_the_same_tables(
-    kind: str, known: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def known(first: Path) -> dict[str, bytes]:
+    return published(first)
+
+
+@pytest.fixture(scope="module")
+def first_totals(first: Path) -> str:
+    return totals(first)
+
+
+FIRST = ["sav", "postgres", "european"]
+
+
+@pytest.mark.thin(first=len(FIRST))
+@pytest.mark.parametrize("kind", [*FIRST, *sorted(SOURCES.keys() - {"csv", *FIRST})])
+def test_the_same_rows_make_the_same_bundle(
+    kind: str,
+    first: Path,
+    first_totals: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    folder = written(tmp_path / "it", kind, made_rows())
+    """But for what names the source; and the exact totals, before any noise, are the same numbers."""
+    rows = made_rows()
+    folder = written(tmp_path / "it", kind, rows)
+    if kind in DATABASES:
+        monkeypatch.setenv("OFFICE_DB", into_database(kind, folder, rows, request))
     with_test_key(monkeypatch)
     code, said = run(folder, monkeypatch)
     assert code == 0, said
-    assert published(folder) == known
+    assert published(folder) == published(first)
+    found, expected = bundle(folder), bundle(first)
+    assert len(expected) > 15
+    assert [name for name in {*found, *expected} if found.get(name) != expected.get(name)] == []
+    assert totals(folder) == first_totals
 
 
 def charged(folder: Path) -> int:

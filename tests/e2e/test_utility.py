@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import CANARY, command, small_project
+from tests.project import CANARY, command, on_terminal, small_project
 
 WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
 MANY = 13_577  # rows of one cell: a true number of the tables
@@ -43,8 +43,8 @@ def tells(text: str, number: int) -> bool:
 
 def test_only_errors_come_out_and_only_the_look_is_recorded(project: Path) -> None:
     before = files(project)
-    said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "3")
-    machine = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "3", "--json")
+    said = compared(project, "--repeat", "3")
+    machine = compared(project, "--repeat", "3", "--json")
     after = files(project)
     assert {name: after[name] for name in before} == before
     new = sorted(name for name in after.keys() - before.keys() if "lock" not in name)
@@ -65,6 +65,15 @@ def test_only_errors_come_out_and_only_the_look_is_recorded(project: Path) -> No
     assert [each["compared"] for each in large] == [3]  # the cell was seen, and is in the figures alone
 
 
+def compared(project: Path, *more: str) -> str:
+    """What a comparison with the truth writes for whoever may see it, to a place outside of the project."""
+    place = project.parent / "figures"
+    command(project, "utility", "spec.yaml", "--i-can-see-the-data", *more, "--out", str(place))
+    text = place.read_text(encoding="utf-8")
+    place.unlink()
+    return text
+
+
 @pytest.mark.slow
 def test_a_file_is_new_its_owners_and_not_among_the_releases(project: Path) -> None:
     asked = ("utility", "spec.yaml", "--synthetic", "--repeat", "1", "--out")
@@ -77,6 +86,18 @@ def test_a_file_is_new_its_owners_and_not_among_the_releases(project: Path) -> N
     assert not (project / "releases").exists()
 
 
+def test_figures_of_the_data_go_to_a_terminal_or_a_file_that_is_named(project: Path) -> None:
+    before = files(project)
+    for more in ((), ("--json",)):
+        said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1", *more, code=2)
+        assert "DPR-S022" in said
+        assert "--out FILE" in said
+    assert files(project) == before
+    code, screen = on_terminal(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    assert code == 0
+    assert WATERMARK in screen
+
+
 def test_data_may_be_seen_only_where_somebody_says_so(project: Path) -> None:
     said = command(project, "utility", "spec.yaml", code=2)
     assert "DPR-S020" in said
@@ -86,7 +107,7 @@ def test_data_may_be_seen_only_where_somebody_says_so(project: Path) -> None:
 def test_data_that_an_account_has_paid_for_are_refused(project: Path) -> None:
     command(project, "run", "spec.yaml", "--direct")
     before = kept(project)
-    looked = ("utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    looked = ("utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1", "--out", "figures.txt")
     assert "DPR-L170" in command(project, *looked, code=4)
     (project / "people-2.csv").write_text("district,sex,income\n06-01,1,5\n")  # a new file beside it changes nothing
     said = command(project, *looked, code=4)
@@ -104,8 +125,7 @@ def test_data_that_an_account_has_paid_for_are_refused(project: Path) -> None:
 def test_other_data_of_a_project_that_has_released_can_be_compared(project: Path) -> None:
     command(project, "run", "spec.yaml", "--direct")
     (project / "people-1.csv").write_text("district,sex,income\n" + "06-01,1,5\n" * 30)
-    said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
-    assert "population" in said
+    assert "population" in compared(project, "--repeat", "1")
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
@@ -120,7 +140,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_release_of_data_that_its_plan_was_tuned_on_says_so(project: Path) -> None:
-    command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    compared(project, "--repeat", "1")
     said = command(project, "run", "spec.yaml", "--direct")
     assert "the plan was tuned while looking at these very data" in said
     bundle = project / "releases" / "survey" / "2024"
@@ -139,7 +159,7 @@ def test_a_release_of_data_that_its_plan_was_tuned_on_says_so(project: Path) -> 
 @pytest.mark.slow
 def test_a_release_of_other_data_was_not_tuned_on_them(project: Path) -> None:
     """Copies that differ by a byte are not recognised, as the page says."""
-    command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    compared(project, "--repeat", "1")
     data = project / "people-1.csv"
     data.write_bytes(data.read_bytes() + b"\n")
     assert "tuned" not in command(project, "run", "spec.yaml", "--direct")
@@ -153,5 +173,5 @@ def test_a_look_begins_no_ledger_where_releases_have_lost_theirs(project: Path) 
     command(project, "run", "spec.yaml", "--direct")
     for name in ("state", "state-anchor"):
         shutil.rmtree(project / name, ignore_errors=True)
-    said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1", code=4)
+    said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1", "--out", "f.txt", code=4)
     assert "DPR-L307" in said or "DPR-L305" in said

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from dprelease.engines.databases.reader import DatabaseReader
 from dprelease.engines.files.rows import typed
 from dprelease.engines.files.values import LIMIT, READ, id_text
 from dprelease.engines.locked import locked_duckdb
-from dprelease.errors import DpReleaseError, SpecError
+from dprelease.errors import DpReleaseError, SpecError, Unavailable
 from dprelease.release.planning import open_target, plan_release
 from tests.project import SPEC, small_project
 
@@ -159,6 +161,26 @@ def test_what_is_not_as_declared_is_told(statement: str, name: str, code: str, t
     with pytest.raises(DpReleaseError) as caught:
         DatabaseReader(tmp_path, {}).describe(table.model_copy(update={"source": source}))
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("url", ["duckdb:///a.db", "sqlite:///a.db"])
+def test_a_file_that_is_no_database_is_no_reason_to_try_again(url: str, tmp_path: Path) -> None:
+    (tmp_path / "a.db").write_bytes(b"something else" * 400)
+    table = Table(name="t", account="a", source=DatabaseSource(database=url, table="t"), columns=(X,))
+    with pytest.raises(DpReleaseError, match="DPR-E121"):
+        DatabaseReader(tmp_path, {}).describe(table)
+
+
+def test_a_duckdb_file_that_another_process_writes_to_is_a_reason_to_wait(tmp_path: Path) -> None:
+    held = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", held, str(tmp_path / "a.duckdb")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        source = DatabaseSource(database="duckdb:///a.duckdb", table="t")
+        with pytest.raises(Unavailable, match="DPR-E120"):
+            DatabaseReader(tmp_path, {}).describe(Table(name="t", account="a", source=source, columns=(X,)))
+        process.communicate()
 
 
 def test_a_duckdb_file_opens_no_other_file(tmp_path: Path) -> None:

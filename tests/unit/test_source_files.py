@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.catalog.table import Source
 from dprelease.engines.files.places.folders import files
-from dprelease.errors import Unavailable
+from dprelease.errors import TableMismatch, Unavailable
 
 PATTERNS = ["*/rows.csv", "*/*.csv", "**/*.csv", "**", "[ab]/?ows.csv", "*/deep/*.csv"]
 
@@ -50,6 +50,24 @@ def test_patterns_find_what_is_there(folder: Path) -> None:
     for pattern in ("c/rows.csv", "c/*.csv", "*/none.csv", "rows.csv", "a/rows.csv/x*"):
         with pytest.raises(Unavailable, match="DPR-E102"):
             named(pattern, folder)
+
+
+@pytest.mark.parametrize("what", ["link", "folder", "pipe", "device"])
+def test_what_matches_and_is_no_file_is_not_passed_over(what: str, tmp_path: Path) -> None:
+    """A release of the rest would say nothing of it: a disk that is not mounted, a folder that Spark wrote."""
+    (tmp_path / "a.csv").touch()
+    made = tmp_path / "b.csv"
+    if what == "folder":
+        made.mkdir()
+    elif what == "pipe":
+        os.mkfifo(made)
+    else:
+        made.symlink_to("/nowhere/b.csv" if what == "link" else "/dev/zero")
+    with pytest.raises(TableMismatch, match="DPR-E128") as caught:
+        files(Source(file="*.csv", format="csv"), tmp_path, {})
+    assert "number 2 of 2" in str(caught.value)
+    made.rmdir() if what == "folder" else made.unlink()
+    assert named("*.csv", tmp_path) == ["a.csv"]
 
 
 def test_a_name_that_no_system_takes_is_told_without_its_value(folder: Path) -> None:

@@ -78,7 +78,7 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     (SOURCE, '{database: sqlite:///x, table: people, delimiter: ";"}', "DPR-S235", 16, "`file` in place of `database`"),
     (SOURCE, "{database: sqlite:///x, schema: public, fil: a.csv}", "DPR-S200", 16, "`file`"),
     (SOURCE, "{database: people.db, table: people}", "DPR-S237", 16, "sqlite:///data/office.db"),
-    (SOURCE, "{database: mysql://db/x, table: people}", "DPR-S237", 16, "export them"),
+    (SOURCE, "{database: oracle://db/x, table: people}", "DPR-S237", 16, "export them"),
     (SOURCE, "{database: postgresql://me:word@db/x, table: people}", "DPR-S238", 16, "one variable"),
     (SOURCE, "{database: sqlite:///x}", "DPR-S236", 16, "neither table nor query"),
     (SOURCE, "{database: sqlite:///x, table: people, query: people.sql}", "DPR-S236", 16, "both table and query"),

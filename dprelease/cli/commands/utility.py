@@ -44,7 +44,14 @@ def utility_command(
     from dprelease.release.tuning.utility import WATERMARK, utility
 
     figures = utility(
-        spec, allowed=allowed, repeat=repeat, synthetic=synthetic, period=period, out=out, show=_progress()
+        spec,
+        allowed=allowed,
+        repeat=repeat,
+        synthetic=synthetic,
+        is_terminal=sys.stdout.isatty(),
+        period=period,
+        out=out,
+        show=_progress(),
     )
     text = json_text(_facts(figures)) if as_json else _text(figures) + "\n"
     if out is None:

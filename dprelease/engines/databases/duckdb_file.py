@@ -57,8 +57,8 @@ def _kind(stored: str) -> str | None:
 
 def _refused(doing: str, error: Exception) -> DpReleaseError:
     name = type(error).__name__
-    if isinstance(error, duckdb.IOException):
-        return gone(doing, f"{name}: another process has it open for writing, or it cannot be read")
+    if isinstance(error, duckdb.IOException) and "lock" in str(error).lower():  # its words are looked at, and not shown
+        return gone(doing, f"{name}: another process has it open for writing")
     hint = "check that it is a whole DuckDB file of this version or an older one"
     return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
 

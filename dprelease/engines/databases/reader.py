@@ -31,8 +31,15 @@ def _postgres(url: str, folder: Path) -> Snapshot:
     return PostgresSnapshot(url, folder)
 
 
+def _mysql(url: str, folder: Path) -> Snapshot:
+    from dprelease.engines.databases.mysql import MySQLSnapshot  # as above
+
+    return MySQLSnapshot(url, folder)
+
+
 DATABASES: dict[str, Callable[[str, Path], Snapshot]] = {
     "postgresql": _postgres,
+    "mysql": _mysql,
     "sqlite": SQLiteSnapshot,
     "duckdb": DuckDBSnapshot,
 }

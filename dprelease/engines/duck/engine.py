@@ -278,7 +278,10 @@ class DuckDBEngine:
         check_parts(found)
 
     def _tables(self, part: UnitPart) -> LoadedTables:
-        return LoadedTables(self._backend, self._numbers, self._reader, self._expected, self._read, part)
+        def read(table: Table, columns: Sequence[Column]) -> Iterator[Sequence[Any]]:
+            return self._reader(table).blocks(table, columns)
+
+        return LoadedTables(self._backend, self._numbers, read, self._expected, self._read, part)
 
     def stored(
         self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None]

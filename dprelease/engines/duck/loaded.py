@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import Column, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, id_column, loading
 from dprelease.engines.duck.bounding import bounded_rows
@@ -19,7 +19,6 @@ from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_name
 from dprelease.engines.files.decimals import grids_read
-from dprelease.engines.readers import SourceReader
 
 __all__ = ["LoadedTables"]
 
@@ -32,9 +31,9 @@ class LoadedTables:
     Args:
         backend: Ibis over DuckDB.
         numbers: Numbers that no other table of the backend has in its name.
-        reader: What reads the source of a table.
+        read: Hands over the stored values of some columns of a table, block by block.
         expected: What is expected to be asked of a table, by its fingerprint.
-        read: Told the fingerprint of every table that was loaded.
+        done: Told the fingerprint of every table that was loaded.
         part: Which units.
     """
 
@@ -42,13 +41,13 @@ class LoadedTables:
         self,
         backend: Any,
         numbers: count[int],
-        reader: Callable[[Table], SourceReader],
+        read: Callable[[Table, Sequence[Column]], Iterable[Sequence[Any]]],
         expected: Mapping[str, Loading],
-        read: set[str],
+        done: set[str],
         part: UnitPart = ALL,
     ) -> None:
-        self._backend, self._numbers, self._reader, self._expected = backend, numbers, reader, expected
-        self._read, self._part = read, part
+        self._backend, self._numbers, self._read, self._expected = backend, numbers, read, expected
+        self._done, self._part = done, part
         self._stage = Stage(backend, numbers)
         self._loaded: dict[tuple[str, tuple[Any, ...]], dict[Loading, str]] = {}
         self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
@@ -76,8 +75,13 @@ class LoadedTables:
     def of(self, asked: PassQuery) -> list[Any]:
         """The rows of the table that is asked about, then of what each of its private joins adds from, bounded."""
         table = asked.table
-        tables = [self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)]
-        for join in table.private_joins:
+        own = self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)
+        return [own, *self.lent(asked)]
+
+    def lent(self, asked: PassQuery) -> list[Any]:
+        """What each private join of the table that is asked about adds from, bounded."""
+        tables = []
+        for join in asked.table.private_joins:
             other = asked.catalog.tables[join.table]
             own = join.max_matches if other.bounds is None else other.bounds.max_rows
             tables.append(self._bounded(other, min(join.max_matches, own), asked))
@@ -91,14 +95,14 @@ class LoadedTables:
             parts: How small a run is.
         """
         layout = _layout_of(asked.table, asked, self._expected)
-        blocks = iter(self._reader(asked.table).blocks(asked.table, layout.columns))
+        blocks = iter(self._read(asked.table, layout.columns))
         last: list[bool] = []
         while not last:
             name = f"t{next(self._numbers)}"
             some = _first_rows(blocks, _RUN // parts, last)
             load = partial(take_in, self._backend.con, name, layout, some)
             scrubbed(f"table {asked.table.name!r}, loading", load)
-            self._read.add(asked.table.fingerprint())
+            self._done.add(asked.table.fingerprint())
             try:
                 yield [self._backend.table(name)]
             finally:
@@ -132,7 +136,7 @@ class LoadedTables:
             if known.covers(needed):
                 return name
         layout = _layout_of(table, asked, self._expected)
-        blocks = self._reader(table).blocks(table, layout.columns)
+        blocks = self._read(table, layout.columns)
         condition = self._part.condition(layout, by_text=_of_several_types(asked))
         name = f"t{next(self._numbers)}"
 
@@ -142,7 +146,7 @@ class LoadedTables:
             rows = self._backend.table(name)
             (kept,) = self._stage.read(rows.aggregate(held=rows.count())).to_pylist()
             self.found[table.name] = (there, kept["held"])
-            self._read.add(table.fingerprint())
+            self._done.add(table.fingerprint())
 
         scrubbed(f"table {table.name!r}, loading", load)
         return name

@@ -37,6 +37,7 @@ from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 __all__ = [
     "PassQuery",
     "answers",
+    "lent_matches",
     "looked_at",
     "occurring",
     "part_keys",
@@ -185,17 +186,23 @@ def looked_at(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
     """The rows that ``where`` keeps, joined and derived, wherever they fall; arguments as for :func:`answers`."""
     table, grouping = asked.table, asked.grouping
     rows = tables[0]
-    for join, others in zip(table.private_joins, tables[1:], strict=True):
-        other = asked.catalog.tables[join.table]
-        added = needed(other, join.add, ())
-        matches = _widened(stage, asked, others, other, added)
-        rows = privately_joined(rows, table, join, other, matches)
+    for join, matches in zip(table.private_joins, lent_matches(stage, asked, tables[1:]), strict=True):
+        rows = privately_joined(rows, table, join, asked.catalog.tables[join.table], matches)
     names = {*grouping.by, *grouping.complete, *(name for item in asked.quantities for name in item.columns)}
     wanted = needed(table, names, [grouping.where, *_conditions(asked.quantities)])
     rows = _widened(stage, asked, rows, table, wanted)
     if grouping.where is not None:
         rows = rows.filter(evaluated(grouping.where, rows, table))
     return rows
+
+
+def lent_matches(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> list[Any]:
+    """What each private join matches rows with: of the bounded rows of its table, with what is made of them there."""
+    lenders = [(asked.catalog.tables[join.table], join.add) for join in asked.table.private_joins]
+    return [
+        _widened(stage, asked, rows, other, needed(other, added, ()))
+        for (other, added), rows in zip(lenders, tables, strict=True)
+    ]
 
 
 def _widened(stage: Stage, asked: PassQuery, rows: Any, table: Table, wanted: frozenset[str]) -> Any:

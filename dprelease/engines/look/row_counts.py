@@ -7,6 +7,7 @@ in DuckDB's memory and in no file: of each unit how many rows it has, and in whi
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,12 +17,14 @@ import ibis
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Computed, Table
 from dprelease.engines.declared import needed, own_columns
 from dprelease.engines.duck.computed_columns import evaluated, with_derived
 from dprelease.engines.duck.engine import locked_connection
-from dprelease.engines.duck.pipeline import publicly_joined
+from dprelease.engines.duck.loaded import LoadedTables
+from dprelease.engines.duck.pipeline import PassQuery, lent_matches, privately_joined, publicly_joined
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import UNIT, our_name, unit_name
 from dprelease.engines.files.decimals import Grids, grid_name, grids_read
@@ -50,7 +53,6 @@ class RowCounts:
         truncated: The rows beyond ``max_rows`` of their unit; None: there is no such bound.
         columns: What is read, joined or computed, by name; only rows of the period, but for the time itself.
         queries: By label.
-        left_out: Columns and queries that need what a private join adds, which is not looked at.
     """
 
     table: Table
@@ -63,7 +65,6 @@ class RowCounts:
     truncated: Beyond | None = None
     columns: dict[str, OddValues] = field(default_factory=dict)
     queries: dict[str, QueryCounts] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
 
     @property
     def stored(self) -> frozenset[str]:
@@ -100,14 +101,16 @@ def count_rows(
         Exception: Whatever a driver raises, whose text may quote a row: the caller lets none of it out.
     """
     whole = table.model_copy(update={"time": None})  # so that no row is left out because of its time
-    lent = {column.name for column in table.columns if column.lent_by is not None}
-    kept = {label: asked for label, asked in queries.items() if not lent & _looked_at(table, asked)}
-    counts = RowCounts(table, queries=dict(kept))
-    counts.left_out = tuple(label for label in queries if label not in kept)
+    counts = RowCounts(table, queries=dict(queries))
     backend, numbers = locked_connection(), count(1)
+    loaded = LoadedTables(backend, numbers, lambda other, columns: read(other, columns, _unseen), {}, set())
     try:
-        with Stage(backend, numbers) as lasting:
-            reading = _Reading(catalog, table, references, counts, lasting, lambda: Stage(backend, numbers))
+        with Stage(backend, numbers) as lasting, loaded:
+            # Where a unit has more rows there than are lent, others are taken than a release will take.
+            asked = PassQuery(catalog, Grouping(table=table.name, by=()), (), references, secrets.token_bytes(32))
+            matches = lent_matches(lasting, asked, loaded.lent(asked))
+            lent = [lasting.keep(each) for each in matches]
+            reading = _Reading(asked, lent, counts, lasting, lambda: Stage(backend, numbers))
 
             def count_files(done: int, total: int) -> None:
                 counts.files = total
@@ -128,26 +131,27 @@ def _looked_at(table: Table, asked: QueryCounts) -> frozenset[str]:
     return needed(table, names, [grouping.where, *(each.where for each in asked.quantities)])
 
 
+def _unseen(done: int, total: int) -> None:
+    """Files of a table that only lends to another one are no progress of that."""
+
+
 class _Reading:
     """The blocks of one table, one after the other."""
 
     def __init__(
         self,
-        catalog: Catalog,
-        table: Table,
-        references: References,
+        asked: PassQuery,
+        lent: Sequence[Any],
         counts: RowCounts,
         lasting: Stage,
         for_a_while: Callable[[], Stage],
     ) -> None:
-        self._catalog, self._table, self._references = catalog, table, references
-        self._counts, self._lasting, self._for_a_while = counts, lasting, for_a_while
+        self._catalog, self._table, self._references = asked.catalog, asked.table, asked.references
+        self._lent, self._counts, self._lasting, self._for_a_while = lent, counts, lasting, for_a_while
+        table = self._table
         self._stored = stored_columns(table)
-        self._grids: Grids = grids_read(catalog, table)
-        lent = {column.name for column in table.columns if column.lent_by is not None}
-        self._made = [
-            column for column in table.columns if not column.in_source and not lent & needed(table, [column.name], ())
-        ]
+        self._grids: Grids = grids_read(asked.catalog, table)
+        self._made = [column for column in table.columns if not column.in_source]
         wanted = {name for asked in counts.queries.values() for name in _looked_at(table, asked)}
         self._wanted = needed(table, wanted | {column.name for column in self._made}, ())
         counts.columns.update({column.name: OddValues(column) for column in (*self._stored, *self._made)})
@@ -158,8 +162,8 @@ class _Reading:
             counts.no_unit_id = 0
             if table.bounds is not None:
                 self._units = UnitSums(lasting, [unit_name(table)])
-        for asked in counts.queries.values():
-            asked.begin(table, lasting)
+        for each in counts.queries.values():
+            each.begin(table, lasting)
 
     def add(self, block: Sequence[Any]) -> None:
         """Count a block of stored values."""
@@ -227,6 +231,8 @@ class _Reading:
                 self._units.add(ids, held=ids.count())
             if not (self._made or self._counts.queries):
                 return
+            for join, matches in zip(table.private_joins, self._lent, strict=True):
+                lent = privately_joined(lent, table, join, self._catalog.tables[join.table], matches)
             wide = publicly_joined(lent, table, self._wanted, self._references, stage.lend)
             wide = stage.keep(with_derived(wide, table, self._wanted, stage.lend))
             self._add_made(stage, wide)

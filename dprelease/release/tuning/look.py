@@ -21,12 +21,12 @@ from dprelease.catalog.table import Table
 from dprelease.engines import OpenedEngine, engine_for
 from dprelease.engines.look.query_counts import Beyond, QueryCounts
 from dprelease.engines.look.row_counts import RowCounts, count_rows
-from dprelease.errors import DpReleaseError, EngineError, Problem, SpecError, Where
+from dprelease.errors import DpReleaseError, EngineError
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.release.data.sources import confidential_tables
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import read_text, reference_tables
-from dprelease.release.tuning.stand_in import require_consent, stand_in
+from dprelease.release.tuning.stand_in import require_consent, require_terminal, stand_in
 from dprelease.spec.expect_data import (
     Amount,
     ColumnLimits,
@@ -41,7 +41,7 @@ from dprelease.spec.fields.document import ReleaseSpec
 if TYPE_CHECKING:
     from dprelease.spec.fields.value import SpecValue
 
-__all__ = ["LOOK", "AskedQuery", "LookLine", "TableLook", "look_at", "require_terminal"]
+__all__ = ["LOOK", "AskedQuery", "LookLine", "TableLook", "look_at"]
 
 LOOK = "dprelease look"
 _CLIPPED = ("sum", "square", "quantile")
@@ -91,7 +91,6 @@ class TableLook:
         rows: What is counted of rows.
         columns: By column what is counted of its values; what has no meaning for it is not there.
         queries: By query, or by what several have in common, what is counted.
-        left_out: Queries that were not looked at, because they need what a private join adds.
     """
 
     table: str
@@ -99,7 +98,6 @@ class TableLook:
     rows: tuple[LookLine, ...]
     columns: dict[str, tuple[LookLine, ...]]
     queries: dict[str, tuple[LookLine, ...]]
-    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -108,18 +106,6 @@ class AskedQuery:
 
     counts: QueryCounts
     measures: Mapping[str, int]
-
-
-def require_terminal(is_terminal: bool) -> None:
-    """Refuse to show counts where nobody sees them appear: in a file, a pipe, a log of a scheduler.
-
-    Raises:
-        SpecError: It is none (DPR-S022).
-    """
-    if not is_terminal:
-        says = "shows counts of the confidential data themselves, and what it would write to is no terminal"
-        hint = "type it on a terminal, without `>` and `|`: its counts are for your eyes, and are kept nowhere"
-        raise SpecError([Problem("DPR-S022", f"`{LOOK}` {says}", hint, Where(LOOK))])
 
 
 def look_at(
@@ -149,7 +135,9 @@ def look_at(
     """
     says = "a look at the data is confidential, and no noise hides what it shows"
     require_consent(allowed, says, "add `--i-can-see-the-data` if you may see every row of these files", LOOK)
-    require_terminal(is_terminal)
+    shows = "shows counts of the confidential data themselves"
+    eyes = "type it on a terminal, without `>` and `|`: its counts are for your eyes, and are kept nowhere"
+    require_terminal(is_terminal, shows, eyes, LOOK)
     target = open_target(path, period)
     expected = None
     if expect is not None:
@@ -267,7 +255,7 @@ def _lines(table: Table, found: RowCounts, asked: Mapping[str, AskedQuery], expe
         label: tuple(_of_query(label, counts, asked[label].measures, expected))
         for label, counts in found.queries.items()
     }
-    return TableLook(table.name, found.files, tuple(rows), columns, queries, found.left_out)
+    return TableLook(table.name, found.files, tuple(rows), columns, queries)
 
 
 def _of_query(

@@ -26,7 +26,7 @@ from dprelease.release.project import Project
 from dprelease.release.publishing.published import require_accounted
 from dprelease.release.rehearsal import Rehearsal
 
-__all__ = ["UTILITY", "StandIn", "require_consent", "require_outside", "stand_in"]
+__all__ = ["UTILITY", "StandIn", "require_consent", "require_outside", "require_terminal", "stand_in"]
 
 UTILITY = "dprelease utility"
 _TRUTH = "a comparison with the truth is confidential, and no noise hides what it shows"
@@ -76,6 +76,23 @@ def require_consent(allowed: bool, says: str = _TRUTH, hint: str = _STAND_IN, co
     """
     if not allowed:
         raise SpecError([Problem("DPR-S020", says, hint, Where(command))])
+
+
+def require_terminal(is_terminal: bool, shows: str, hint: str, command: str) -> None:
+    """Refuse to show confidential figures where nobody sees them appear: in a pipe, or in a log of a scheduler.
+
+    Args:
+        is_terminal: Whether what is shown goes to a terminal.
+        shows: What is shown.
+        hint: What to do instead.
+        command: That shows it.
+
+    Raises:
+        SpecError: It is none (DPR-S022).
+    """
+    if not is_terminal:
+        says = f"`{command}` {shows}, and what it would write to is no terminal"
+        raise SpecError([Problem("DPR-S022", says, hint, Where(command))])
 
 
 def require_outside(project: Project, out: Path | None) -> None:

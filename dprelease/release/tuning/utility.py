@@ -49,11 +49,14 @@ from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.tuning.error_figures import Errors, ErrorSums
 from dprelease.release.tuning.fine_grids import unrounded
-from dprelease.release.tuning.stand_in import require_consent, require_outside, stand_in
+from dprelease.release.tuning.stand_in import UTILITY, require_consent, require_outside, require_terminal, stand_in
 
 __all__ = ["WATERMARK", "ForgettingLedger", "Unpinned", "Utility", "compare_with_truth", "utility"]
 
 WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
+
+_SHOWS = "shows figures that compare with the confidential data"
+_PLACES = "type it on a terminal, without `>` and `|`; or add `--out FILE`, a new file that only you can read"
 
 Floats = npt.NDArray[np.float64]
 Box = Exact | ExactHistogram
@@ -89,6 +92,7 @@ def utility(
     allowed: bool,
     repeat: int = 5,
     synthetic: bool = False,
+    is_terminal: bool = True,
     period: str | None = None,
     out: Path | None = None,
     show: Shown = lambda done, total: None,
@@ -102,17 +106,20 @@ def utility(
         allowed: Whether the caller has said that he may see the data; needed unless ``synthetic``.
         repeat: How often, at least 1.
         synthetic: Read made-up rows, and no source at all.
+        is_terminal: Whether figures that are written to no file go to a terminal.
         period: Takes the place of the spec's own.
         out: Where the figures will be written; looked at only to refuse a place among the releases.
         show: Called after every repetition with how many are done, and how many there are.
 
     Raises:
-        SpecError: Nobody said that the data may be seen (DPR-S020), or ``out`` is among the releases (DPR-S021).
+        SpecError: Nobody said that the data may be seen (DPR-S020), ``out`` is among the releases (DPR-S021), or there
+            is neither a file nor a terminal for figures of data that were not made up (DPR-S022).
         LedgerError: A source is one that an account has paid for (DPR-L170), that cannot be told (DPR-L171), or it was
             written to meanwhile (DPR-L172).
         DpReleaseError: Whatever planning and the engine raise; none of it holds a value.
     """
     require_consent(allowed or synthetic)
+    require_terminal(is_terminal or synthetic or out is not None, _SHOWS, _PLACES, UTILITY)
     target = open_target(path, period)
     require_outside(target.project, out)
     plan = plan_release(target)

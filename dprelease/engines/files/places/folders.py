@@ -40,12 +40,14 @@ def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple
     Raises:
         Unavailable: If a variable is not set, no file matches, or a folder on the way may not be looked into; quotes
             the source as it was written.
-        TableMismatch: If two of the files are one, by a link: its rows would count twice.
+        TableMismatch: If two of the files are one, by a link: its rows would count twice. Or if what matches a pattern
+            is no file.
     """
     pattern = resolved(source, environment)
     try:
         _require_bounded(pattern, folder, source.file)
         matches = _matches(pattern, folder)
+        _require_files(matches, source.file)
         same = _twice(matches)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else type(error).__name__
@@ -75,7 +77,7 @@ def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple
 
 
 def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
-    """The files of a name or a pattern, sorted.
+    """What a name or a pattern leads to, sorted; of a name alone only a file.
 
     Raises:
         OSError: If a folder may not be looked into: nobody could tell whether a file is in there.
@@ -86,7 +88,30 @@ def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
         return (folder / pattern,)
     paths = sorted({folder / name for name in glob(pattern, root_dir=folder, recursive=True)})  # `**/**` finds twice
     _require_access(pattern, folder)
-    return tuple(path for path in paths if path.is_file())
+    return tuple(paths) if MAGIC.search(pattern) else ()
+
+
+def _require_files(paths: Sequence[Path], written: str) -> None:
+    """Refuse what matches a pattern and is no file: rows that were meant would be left out without a word.
+
+    Raises:
+        TableMismatch: It is a link to nowhere, a folder, or no file that could be read twice.
+    """
+    at, path = next(((at, path) for at, path in enumerate(paths, start=1) if not path.is_file()), (0, None))
+    if path is None:
+        return
+    if path.is_dir():
+        what, hint = "a folder", "name the files in it too, as in `visits.parquet/*.parquet`, or take it away"
+    elif path.is_symlink() and not path.exists():
+        what, hint = "a link that leads nowhere", "mount what it leads to, or take the link away"
+    else:
+        what, hint = "no file, but a pipe or a device", "put a file there, or take it away"
+    raise TableMismatch(
+        f"what matches {written!r} is not files alone: number {at} of {len(paths)}, sorted by name, is {what}",
+        detail="its rows would be left out without a word",
+        hint=hint,
+        code="DPR-E128",
+    )
 
 
 def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
