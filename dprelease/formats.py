@@ -16,7 +16,7 @@ from typing import Annotated
 
 from dprelease.canonical import one_of
 
-__all__ = ["FORMATS", "USUAL", "Format", "FormatName"]
+__all__ = ["CERTIFICATE", "FORMATS", "USUAL", "Format", "FormatName"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,6 @@ class Format:
         any_size: Whether they do so of tables of any size.
         as_filed: Whether it takes the tables by the layout that the plan names (``measured.filed``), or as estimated.
         made_with: Packages (or ``zlib``) that its bytes depend on; a manifest names their versions.
-        machine: What its bytes depend on and no version says, as the reason why they may differ elsewhere.
         requires: A function, named like ``render``, that raises ``MissingExtra`` where the format cannot be made here.
     """
 
@@ -58,7 +57,6 @@ class Format:
     any_size: bool = False
     as_filed: bool = True
     made_with: tuple[str, ...] = ()
-    machine: str = ""
     requires: str = ""
 
     def path(self, table: str) -> str:
@@ -130,13 +128,12 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
     Format(
         name="pdf",
         label="Certificate",
-        render="accounting.certificate:certificate_files",
+        render="certificate.pdf:certificate_files",
         media_type="application/pdf",
         once=(("certificate.pdf", "a summary of the accounting to sign and file"),),
         as_filed=False,
-        made_with=("weasyprint", "zlib"),
-        machine="the fonts of this machine may be others",
-        requires="accounting.certificate:require_weasyprint",
+        made_with=("typst",),
+        requires="certificate.compiler:require_typst",
     ),
     Format(
         name="html",
@@ -151,4 +148,5 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
 )
 FORMATS: dict[str, Format] = {each.name: each for each in _EVERY}
 USUAL = ("csv", "parquet", "xlsx", "html")  # where a spec names none
+CERTIFICATE = "pdf"  # is made beside the formats that are named, unless that is switched off
 FormatName = Annotated[str, one_of(lambda: FORMATS)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
+from html import escape
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import account_loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import AccountFacts, Facts, render
-from dprelease.publish.accounting.certificate import certificate_html
 from dprelease.publish.base import AccountPoint, Content
+from dprelease.publish.certificate.pdf import certificate_texts
 from tests.planned import SPEC, plan_of
 from tests.unit.publish_example import facts as example_facts
 
@@ -127,9 +128,10 @@ def _measured(plan: ReleasePlan) -> dict[str, Measurement]:
 
 @cache
 def bundle(name: str) -> Mapping[str, bytes]:
-    """Its pages and texts, and the page that its certificate is made of."""
+    """Its pages and texts, and the texts that its certificate is made of, as a page of paragraphs."""
     plan = plan_named(name)
     facts = _facts(plan)
     files = render(plan, _measured(plan), facts).files
     kept = {path: files[path] for path in files if path.endswith((".html", ".md", ".yaml", "accounting.json"))}
-    return {**kept, "certificate.html": certificate_html(Content(plan, (), facts, {}))}
+    texts = "".join(f"<p>{escape(text)}</p>" for text in certificate_texts(Content(plan, (), facts, {})))
+    return {**kept, "certificate.html": texts.encode()}

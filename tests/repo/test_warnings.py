@@ -22,7 +22,7 @@ def test_a_warning_of_ours_is_an_error(module: str) -> None:
         _warned_by(module)()
 
 
-@pytest.mark.parametrize("module", ["weasyprint.text.ffi", "testsuite", "dpreleases"])
+@pytest.mark.parametrize("module", ["typst.compiler", "testsuite", "dpreleases"])
 def test_a_warning_of_another_package_is_none(module: str) -> None:
     with warnings.catch_warnings(record=True) as heard:
         _warned_by(module)()

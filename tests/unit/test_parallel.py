@@ -19,10 +19,10 @@ from dprelease.plan.forecast.horizon import Purse, coming
 from dprelease.plan.forecast.largest_budget import largest_budget
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.unit import Neighboring
-from dprelease.publish.accounting.certificate import certificate_html
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json, accounting_page
 from dprelease.publish.accounting.threat_model import apart, apart_facts
+from dprelease.publish.certificate.pdf import certificate_texts
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load
@@ -285,10 +285,11 @@ def test_every_page_and_the_certificate_say_what_is_not_promised(relation: Neigh
     content = replace(whole, plan=made, facts=whole.facts.model_copy(update={"accounts": months}))
     (said,) = apart(made)
     assert ("two months together" in said) == (relation is Neighboring.REPLACE_ONE)
-    for write in (certificate_html, accounting_page, accounting_json, registry_yaml):
+    assert said in certificate_texts(content)
+    for write in (accounting_page, accounting_json, registry_yaml):
         text = " ".join(unescape(write(content).decode()).split())
         assert said in text, write.__name__
         assert "for each month by itself" not in write(whole).decode()
     (row, *_) = json.loads(accounting_json(content))["accounts"]
     assert row["window"] == "2024-03"
-    assert "acs, 2024-03" in certificate_html(content).decode()
+    assert "acs, 2024-03" in certificate_texts(content)

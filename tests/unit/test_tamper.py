@@ -20,8 +20,8 @@ import pytest
 from dprelease.canonical import dumps
 from dprelease.privacy.budget import Loss
 from dprelease.publish import Publication, check_bundle, render, write
-from dprelease.publish.accounting import certificate
 from dprelease.publish.bundle.checks.whole_bundle import CHECKS
+from dprelease.publish.certificate import pdf as certificate
 from dprelease.publish.manifest import PAYLOAD_TYPE
 from dprelease.release.check import check_release
 from dprelease.signature import PrivateKey
@@ -233,7 +233,7 @@ ONLY_SIGNED: dict[str, tuple[Callable[[Folder], None], set[str], set[str]]] = {
     "the payload is swapped": (rewritten("manifest.sig", sealed=False, payload=base64.b64encode(b"{}").decode()), {"signature"}, {"signature"}),
     "the type is swapped": (rewritten("manifest.sig", sealed=False, payloadType="text/plain"), {"signature"}, {"signature"}),
     "a name stands twice in the envelope": (changed("manifest.sig", b"{", b'{"payload":"",', sealed=False), {"signature"}, {"signature"}),
-    "versions are changed in the manifest": (lambda at: at.reseal(rendered_with={"dprelease": "9"}), {"signature"}, {"signature"}),
+    "versions are changed in the manifest": (lambda at: at.reseal(rendered_with={"dprelease": "9"}), {"signature", "sentences"}, {"signature", "sentences"}),
     "a page is changed and its library": (dodged, {"signature"}, {"signature"}),
     "never signed": (stripped, set(), {"signer"}),
     "signed by somebody else": (stolen, set(), {"signer"}),
@@ -276,19 +276,40 @@ def test_versions_that_are_not_here_are_named_and_what_differs_is_not_called_the
     assert "could not be compared" in found["rendered again"].detail
 
 
-def test_what_cannot_be_made_here_is_not_called_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A certificate on a machine where WeasyPrint is installed, but not the libraries of the system that it needs."""
-    plan = plan_of(SPEC + "publish: {formats: [csv, pdf]}\n")
+def with_certificate_of_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A bundle whose certificate was made by something that is not here."""
+    plan = plan_of(SPEC + "publish: {formats: [csv]}\n")
     with monkeypatch.context() as patch:
         patch.setattr(
             certificate, "certificate_files", lambda content, files: {"certificate.pdf": b"%PDF-1.7 of another office"}
         )
-        at = folder(render(plan, numbers(), told(plan)).files, tmp_path, None)
-    monkeypatch.setitem(sys.modules, "weasyprint", None)  # importing it is an ImportError
+        return folder(render(plan, numbers(), told(plan)).files, path, None)
+
+
+def test_what_cannot_be_made_here_is_not_called_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate on a machine without the package that makes it."""
+    at = with_certificate_of_others(tmp_path, monkeypatch)
+    monkeypatch.setitem(sys.modules, "typst", None)  # importing it is an ImportError
     found = {check.name: check for check in check_bundle(at.path)}
     assert "certificate.pdf" in found["not compared"].detail
-    assert "WeasyPrint" in found["not compared"].detail
+    assert "typst" in found["not compared"].detail
     assert "1 could not be compared" in found["rendered again"].detail
+
+
+def test_a_certificate_that_weasyprint_made_is_held_against_its_hash_and_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in bundles from before typst made it: nothing is wrong with them, and a changed byte still is."""
+    at = with_certificate_of_others(tmp_path, monkeypatch)
+    assert failed(at) == {"rendered again"}  # of a certificate by this program
+    versions = json.loads(at.read("manifest.json"))["rendered_with"]
+    before = {name: version for name, version in versions.items() if name != "typst"} | {"weasyprint": "70.0"}
+    at.reseal(rendered_with=before)
+    found = {check.name: check for check in check_bundle(at.path)}
+    assert [name for name, check in found.items() if check.passed is False] == []
+    assert "made with weasyprint 70.0, which this version does without: certificate.pdf" in found["not compared"].detail
+    at.flip("certificate.pdf")
+    assert failed(at) == {"files", "rendered again"}
 
 
 def test_values_are_compared_whatever_library_wrote_them(tmp_path: Path) -> None:

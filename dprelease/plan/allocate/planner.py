@@ -10,6 +10,7 @@ from dprelease.catalog.aggregate import BoundedAggregate
 from dprelease.catalog.sensitivity import choice_reach, sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
+from dprelease.formats import CERTIFICATE, FormatName
 from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
 from dprelease.plan.allocate.domain import Planning
@@ -214,6 +215,7 @@ def _plan(
         workloads=lowered.workloads,
         invariants=invariants,
         allocation=planning.allocation if planning.allocation != "shares" else None,
+        office=spec.office,
     )
 
 
@@ -247,7 +249,7 @@ def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Pub
     unreliable = spec.publish.unreliable
     many = sum(query.workload is None for query in lowered.queries) > _MANY
     return Publish(
-        formats=tuple(spec.publish.formats),
+        formats=_formats(spec),
         confidence=spec.publish.confidence,
         unreliable_above=unreliable_above(spec),
         unreliable_show=unreliable.show if unreliable else "flag",
@@ -257,6 +259,12 @@ def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Pub
         csv_formulas=spec.publish.csv_formulas,
         figures=planned_figures(spec, lowered.queries, told),
     )
+
+
+def _formats(spec: ReleaseSpec) -> tuple[FormatName, ...]:
+    """The formats that are asked for, and the certificate where nobody switches it off."""
+    named = tuple(spec.publish.formats)
+    return (*named, CERTIFICATE) if spec.publish.certificate and CERTIFICATE not in named else named
 
 
 def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:

@@ -30,6 +30,7 @@ from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from dprelease.spec.fields.office import Office
 
 __all__ = [
     "Considered",
@@ -145,10 +146,11 @@ class ReleasePlan(GrownValue):
     The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an
     accountant in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the
     budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget;
-    ``guarded_least_error`` that nobody asked for it, and that every query has a least part.
+    ``guarded_least_error`` that nobody asked for it, and that every query has a least part. ``office`` is what the
+    office states of the release, in its own words.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation")
+    LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation", "office")
     __slots__ = ("_known_events",)  # no field, as those of ``Value``
     format: Literal[1] = 1
     release: ReleaseInfo
@@ -172,6 +174,7 @@ class ReleasePlan(GrownValue):
     workloads: tuple[Workload, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     allocation: Literal["least_error", "guarded_least_error"] | None = None
+    office: Office | None = None
 
     @property
     def measured(self) -> tuple[Measured, ...]:

@@ -1,22 +1,25 @@
 """How a release is shown, apart from what was measured: it may change afterwards, and costs nothing.
 
-Titles, labels, formats, the confidence of the margins, how unreliable numbers are shown, and tables derived from
-published ones are arithmetic on what was measured (post-processing: Dwork and Roth 2014, Proposition 2.1).
+Titles, labels, formats, the confidence of the margins, how unreliable numbers are shown, what the office states, and
+tables derived from published ones are arithmetic on what was measured (post-processing: Dwork and Roth 2014,
+Proposition 2.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue
 from dprelease.catalog.table import Column
 from dprelease.errors import PlanError
 from dprelease.plan.document import Derived, Output, Publish, ReleaseInfo, ReleasePlan
+from dprelease.spec.fields.office import Office
 
 __all__ = ["Presentation", "presentation", "presented"]
 
 
-class Presentation(Value):
+class Presentation(GrownValue):
     """What a release looks like.
 
     Attributes:
@@ -26,14 +29,17 @@ class Presentation(Value):
         labels: The labels of the keys of each column of each table.
         derive: The tables that SQL makes of the published ones.
         outputs: The accuracy that the plan promises, at the confidence of ``publish``.
+        office: What the office states of the release; advice and signatures often come after it was measured.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("office",)
     release: ReleaseInfo
     publish: Publish
     titles: dict[str, str]
     labels: dict[str, dict[str, dict[str, str]]]
     derive: tuple[Derived, ...]
     outputs: tuple[Output, ...]
+    office: Office | None = None
 
     @classmethod
     def of(cls, plan: ReleasePlan) -> Presentation:
@@ -48,6 +54,7 @@ class Presentation(Value):
             },
             derive=plan.derive,
             outputs=plan.outputs,
+            office=plan.office,
         )
 
 
@@ -71,6 +78,7 @@ def presented(plan: ReleasePlan, shown: Presentation) -> ReleasePlan:
         "catalog": plan.catalog.model_copy(update={"tables": tables}),
         "derive": shown.derive,
         "outputs": shown.outputs,
+        "office": shown.office,
     }
     return plan.model_copy(update=changes)
 
@@ -92,7 +100,8 @@ def presentation(plan: ReleasePlan, wanted: ReleasePlan) -> Presentation:
     if moved:
         raise PlanError(
             f"{plan.release.name}/{plan.release.period} was measured by another spec: {', '.join(moved)} differ",
-            detail="titles, labels, formats, confidence, `unreliable` and `derive` may change after the measurement",
+            detail="titles, labels, formats, confidence, `unreliable`, `office` and `derive` may change after the "
+            "measurement",
             hint="change nothing else, or release anew: `dprelease run SPEC --restate REASON`",
             code="DPR-P170",
         )

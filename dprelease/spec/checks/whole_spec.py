@@ -7,6 +7,7 @@ from typing import get_args
 
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
+from dprelease.formats import CERTIFICATE
 from dprelease.measures import Measure
 from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_rounding, check_table_names
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
@@ -65,6 +66,9 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     for number, form in enumerate(spec.publish.formats):
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")
+    if CERTIFICATE in spec.publish.formats and not spec.publish.certificate:
+        says, hint = f"is off, and {CERTIFICATE} is among the formats", f"leave {CERTIFICATE} or `certificate` out"
+        findings.add("DPR-S717", ("publish", "certificate"), says, hint)
     return findings.problems
 
 

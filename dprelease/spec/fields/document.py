@@ -28,6 +28,7 @@ from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.fields.compare import CompareSpec
 from dprelease.spec.fields.figures import Base, SymbolsSpec, UnreliableSpec
+from dprelease.spec.fields.office import Alternative, Office, Signatory
 from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.fields.queries import (
     ExceptSpec,
@@ -179,8 +180,9 @@ class DeriveSpec(SpecValue):
 class PublishSpec(SpecValue, GrownValue):
     """How the tables are written."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas", "round", "symbols")
+    LATER: ClassVar[tuple[str, ...]] = ("certificate", "csv_formulas", "round", "symbols")
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
+    certificate: bool = Field(True, description="Whether certificate.pdf is made beside the formats.")
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
         None, description="What is flagged; left out: numbers whose interval is wide beside them, and wide shares."
@@ -227,6 +229,7 @@ class ReleaseSpec(SpecValue):
     invariants: tuple[InvariantSpec, ...] = Field((), description="Counts that are published exactly, unprotected.")
     derive: dict[str, DeriveSpec] = Field({}, description="Tables made from the published ones, by name.")
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
+    office: Office | None = Field(None, description="What the office states of the release, for the certificate.")
     # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.
     schedule: ScheduleSpec | None = Field(None, exclude=True, description="When each period is released.")
 
@@ -234,7 +237,7 @@ class ReleaseSpec(SpecValue):
     def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Specs without workloads keep the fingerprint that they had before there were any."""
         fields: dict[str, Any] = written(self)
-        for name in ("hierarchies", "postprocess", "invariants"):
+        for name in ("hierarchies", "postprocess", "invariants", "office"):
             if not getattr(self, name):
                 del fields[name]
         return fields
@@ -305,5 +308,8 @@ MODELS: Mapping[str, type[Value]] = {
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,
     "publish.symbols": SymbolsSpec,
+    "office": Office,
+    "office.alternatives": Alternative,
+    "office.signatories": Signatory,
     "schedule": ScheduleSpec,
 }

@@ -23,6 +23,7 @@ _WORDLESS = (".csv", ".parquet")  # all others have sentences of ours (``publish
 _TEXTS = "texts"
 _SIMULATION = ("numpy", "duckdb")  # make derived tables and their margins
 _MISSING = "not installed"
+_SETTER, _SETTER_BEFORE = "typst", "weasyprint"  # what sets the certificate, and what set it in older bundles
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simul
     found = {}
     for name in (_TOOL, _TEXTS, *libraries, *(_SIMULATION if simulated else ())):
         made, here = theirs.get(name, "an unknown version"), ours.get(name, _MISSING)
-        if made != here:
+        if name == _SETTER and name not in theirs and _SETTER_BEFORE in theirs:
+            found[name] = f"made with {_SETTER_BEFORE} {theirs[_SETTER_BEFORE]}, which this version does without"
+        elif made != here:
             found[name] = f"made with {name} {made}, here is {here}"
         elif here == _MISSING:
             found[name] = f"{name} is not installed here"
@@ -131,7 +134,7 @@ def _reason(path: str, form: Format | None, other: Mapping[str, str]) -> str:
     """Why the bytes of a file may differ here; empty: they may not."""
     texts = () if path.endswith(_WORDLESS) else (_TEXTS,)
     depends = (*(form.made_with if form else ()), _TOOL, *texts, *_SIMULATION)
-    return next((other[name] for name in depends if name in other), form.machine if form else "")
+    return next((other[name] for name in depends if name in other), "")
 
 
 def _same_manifest(found: Manifest, again: bytes) -> bool:
