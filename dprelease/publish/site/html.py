@@ -15,6 +15,7 @@ from typing import Any
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.accounting.clips import clip_lines
 from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
@@ -284,7 +285,10 @@ def _section(
             *([PAGE_MOVED if figures is None else PAGE_MOVED_HELD] if moved else []),
             *rounded_words(table),
         ),
-        beside=not_in_the_margins(content.plan, query) if table.measures else (),
+        beside=(
+            *(not_in_the_margins(content.plan, query) if table.measures else ()),
+            *(() if query is None else clip_lines(content.plan, query, content.measurements)),
+        ),
         below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
