@@ -20,7 +20,9 @@ from tests.planned import SPEC, half_sensitivity, plan_of
 
 CHOSEN = SPEC.replace("clip: [0, 200000]", "clip: {private: true, within: [0, 500000]}")
 VISITS = (
-    CHOSEN.replace("    columns:\n      region", "    unit_id: id\n    bounds: {max_rows: 5}\n    columns:\n      region")
+    CHOSEN.replace(
+        "    columns:\n      region", "    unit_id: id\n    bounds: {max_rows: 5}\n    columns:\n      region"
+    )
     .replace("by: [region, sex],", "by: [region, sex], bounds: {max_groups: 2, max_rows_per_group: 2},")
     .replace("within: [0, 500000]}}", "within: [0, 500000]}, clip_per: row}")
     .replace("    by: [region]\n", "    by: [region]\n    bounds: {max_groups: 2, max_rows_per_group: 2}\n")
@@ -79,7 +81,9 @@ def test_at_every_clip_a_row_contributes_as_many_steps_as_the_plan_says() -> Non
     grid = ClipGrid(top=500_000, step=Fraction(1, 100), above=Fraction(2), share=Fraction(1, 10))
     assert grid.candidates[0] == 500_000
     assert grid.candidates[-1] == 1
-    assert all(0 < low < high <= low * 21 / 20 + 1 for high, low in zip(grid.candidates, grid.candidates[1:], strict=False))
+    assert all(
+        0 < low < high <= low * 21 / 20 + 1 for high, low in zip(grid.candidates, grid.candidates[1:], strict=False)
+    )
     for clip in grid.candidates:
         step = grid.step_at(clip)
         for value in (0, 1, clip // 2, clip, clip + 1, 500_000):
