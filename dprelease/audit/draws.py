@@ -27,7 +27,7 @@ _SAMPLER: Sampler = "native"
 def one_by_one(step: Step) -> bool:
     """Whether a call of the mechanism is one draw: its numbers belong together."""
     ranks = step.mechanism == "exponential_top_k"
-    return ranks or step.residual is not None or step.factor is not None or bool(step.tables)
+    return ranks or step.is_clip or step.residual is not None or step.factor is not None or bool(step.tables)
 
 
 def draws_of(step: Step, boxes: Boxes, places: npt.NDArray[np.int64], runs: int) -> Answers:

@@ -9,7 +9,7 @@ import csv
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +23,7 @@ from dprelease.catalog.reference import References, read_key
 from dprelease.catalog.table import Catalog, Key, Source, Table
 from dprelease.engines import engine_for
 from dprelease.noise import JOINT_MECHANISMS, Exact, ExactHistogram, ExactKeys
+from dprelease.noise.mechanisms.clip import clip_levels
 from dprelease.noise.mechanisms.factor import counted_classes
 from dprelease.noise.truth import true_entries, true_factor, true_keys, true_numbers, true_residual
 from dprelease.plan.document import Batch, ReleasePlan, Step
@@ -161,11 +162,26 @@ def change_of(step: Step, first: Boxes, second: Boxes) -> Change:
         return np.array([also.get(key, 0) - held.get(key, 0) for key in either_keys(one, other)], dtype=np.int64)
     if isinstance(one, ExactHistogram) and isinstance(other, ExactHistogram) and step.factor is None:
         before, after = true_entries(one), true_entries(other)
+        if step.is_clip:
+            return _moved_scores(step, before, after)
         moved = np.zeros(step.cells or 0, dtype=np.int64)
         for cell, value in {*before, *after}:
             moved[cell] += abs(after.get((cell, value), 0) - before.get((cell, value), 0))
         return moved
     return exact_numbers(step, second) - exact_numbers(step, first)
+
+
+def _moved_scores(step: Step, *entries: Mapping[tuple[int, int], int]) -> Change:
+    """How far the scores of the clips move apart, one number: half of the largest difference, rounded up."""
+    grid = step.aggregate.quantity.chosen
+    scores = []
+    for each in entries:
+        values = sorted((value, often) for (_, value), often in each.items())
+        candidates = grid.candidates if grid is not None else ()
+        levels = clip_levels([v for v, _ in values], [often for _, often in values], candidates, step.above or 1)
+        scores.append(np.array(levels, dtype=np.int64))
+    moved = scores[1] - scores[0]
+    return np.array([-(-(int(moved.max()) - int(moved.min())) // 2)], dtype=np.int64)
 
 
 def either_keys(first: ExactKeys, second: ExactKeys) -> list[tuple[Key, ...]]:
@@ -182,6 +198,8 @@ def size_of(step: Step, change: Change, first: Boxes, second: Boxes) -> float:
     if isinstance(first[0], ExactKeys) and isinstance(second[0], ExactKeys):
         alone = len(true_keys(first[0]).keys() ^ true_keys(second[0]).keys())
         return (alone + float(np.count_nonzero(change))) / (2 * max(1, claim.l0))
+    if step.choosing is not None and step.is_clip:
+        return float(2 * int(change[0]) / step.choosing.spread)
     if step.choosing is not None:
         return float(np.count_nonzero(change)) / max(1, step.choosing.rounds)
     if "gaussian" in step.mechanism:
@@ -193,6 +211,10 @@ def broken_bounds(step: Step, change: Change) -> tuple[str, ...]:
     """Which of the stated bounds a change of one unit exceeds; exact."""
     claim = step.sensitivity
     if step.choosing is not None:
+        if step.is_clip:
+            moved = 2 * int(change[0])
+            stated = step.choosing.spread
+            return (f"one unit moves scores apart by {moved}, and {stated} is stated",) if moved > stated else ()
         cells = int(np.count_nonzero(change))
         if step.mechanism == "exponential_top_k" or cells <= step.choosing.rounds:
             return ()

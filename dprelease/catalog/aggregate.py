@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.cells import zero_cells
+from dprelease.catalog.chosen_clip import PARTS, ClipGrid
 from dprelease.catalog.table import Catalog
 from dprelease.catalog.weight import RowWeight
 
@@ -53,9 +54,12 @@ class Quantity(GrownValue):
         weight: How often a row contributes: of ``rows``, ``nonnull``, ``balance`` and ``sum`` over rows; None: once.
         starts: For counts of classes: where each class begins, in steps, the first at ``low``; empty: classes of
             ``grain`` steps each, from ``low`` on, of which the last may be cut by ``high``.
+        chosen: Of a sum whose clip noise chooses: from what. ``high`` is the clip in steps of a grid that the clip
+            decides, and ``step`` that of the largest one (:meth:`at_clip`). Of a quantile without a rank: it is no
+            counts of classes, but what such a clip is chosen by.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("weight", "starts")
+    LATER: ClassVar[tuple[str, ...]] = ("weight", "starts", "chosen")
 
     kind: Literal["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]
     column: str | None = None
@@ -70,6 +74,7 @@ class Quantity(GrownValue):
     at: Fraction | None = Field(default=None, ge=0, le=1)
     weight: RowWeight | None = None
     starts: tuple[int, ...] = ()
+    chosen: ClipGrid | None = None
 
     @field_validator("per")
     @classmethod
@@ -91,7 +96,37 @@ class Quantity(GrownValue):
     @property
     def is_counted(self) -> bool:
         """Whether it is the counts of classes of grid values, and not one number in each cell."""
-        return self.kind == "quantile" and self.at is None
+        return self.kind == "quantile" and self.at is None and self.chosen is None
+
+    @property
+    def is_clip(self) -> bool:
+        """Whether it is what a clip is chosen by: the clipped grid values of all cells together."""
+        return self.kind == "quantile" and self.chosen is not None
+
+    def choice_of_clip(self) -> Quantity:
+        """What the clip of such a sum is chosen by: the values of the same rows.
+
+        Raises:
+            ValueError: If noise chooses no clip of it.
+        """
+        if self.chosen is None:
+            raise ValueError(f"the clip of {self.column} is written in the spec")
+        grid = {"step": self.chosen.step, "low": 0, "high": self.chosen.top}
+        return Quantity(kind="quantile", column=self.column, where=self.where, chosen=self.chosen, **grid)
+
+    def at_clip(self, clip: int) -> Quantity:
+        """Such a sum with the clip that was chosen, in steps of the column: the same numbers on the clip's own grid.
+
+        Every other quantity is as it was.
+        """
+        if self.chosen is None or self.is_clip:
+            return self
+        return self.model_copy(update={"step": self.chosen.step_at(clip), "chosen": None})
+
+    @classmethod
+    def with_chosen_clip(cls, column: str, where: str | None, chosen: ClipGrid) -> Quantity:
+        """A sum whose clip noise chooses, as a plan has it: at the largest clip."""
+        return cls(kind="sum", column=column, where=where, step=chosen.step_at(chosen.top), high=PARTS, chosen=chosen)
 
     @property
     def classes(self) -> tuple[int, ...]:

@@ -127,8 +127,12 @@ def choice_reach(
         # Every count changes by 0 up to r, all in one direction; a replaced unit moves one down and another one up.
         per_group = _counted(limits, quantity)[1]
         return _scores(rounds_of_list, Fraction(2 * per_group if replace else per_group))
+    if quantity.is_clip:
+        # At any clip a row more moves the score by 1 at most, up or down; so does a row in the place of another
+        # (docs/proofs/chosen-clips.md). All cells together are one choice.
+        return _scores(1, Fraction(2 * _counted(limits, quantity)[2]))
     if quantity.kind != "quantile" or quantity.at is None:
-        raise ValueError("only a quantile or a list is chosen")
+        raise ValueError("only a quantile, a clip or a list is chosen")
     return _scores(*_quantile(_counted(limits, quantity), quantity.at, replace))
 
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Tag
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Table
-from dprelease.measures.base import Measure
+from dprelease.catalog.chosen_clip import PARTS, ChosenClip
+from dprelease.catalog.table import ColumnType, Table
+from dprelease.measures.base import Flaw, Measure
+from dprelease.measures.estimates import Expected
 from dprelease.measures.text import FormulaTerm, exact_text, operand, weighed
 from dprelease.noise import Law
 
-__all__ = ["Clipped", "Ranged", "clip_of", "joint_margins", "mean_of"]
+__all__ = ["Clipped", "Ranged", "Summed", "clip_of", "in_proportion", "joint_margins", "mean_of"]
+
+
+def _form_of(clip: Any) -> str:
+    return "chosen" if isinstance(clip, Mapping | ChosenClip) else "written"
+
+
+Clip = Annotated[
+    Annotated[tuple[Fraction, Fraction], Tag("written")] | Annotated[ChosenClip, Tag("chosen")],
+    Discriminator(_form_of),
+]
+"""A clip as an author writes it: two numbers, or how noise shall choose it."""
 
 
 class Ranged(Measure):
@@ -22,16 +37,23 @@ class Ranged(Measure):
     clip: tuple[Fraction, Fraction] | None = None
 
     @property
+    def chosen_clip(self) -> ChosenClip | None:
+        """How noise shall choose the clip; None: it is written, or the range of the column."""
+        return None
+
+    @property
     def limits(self) -> tuple[Fraction, Fraction] | None:
-        """The clip that the author wrote."""
-        return self.clip
+        """The clip that the author wrote; the largest one that noise can choose."""
+        return self.clip if self.chosen_clip is None else self.chosen_clip.within
 
     def clipped(self, kind: Literal["sum", "quantile"], table: Table) -> Quantity:
         """A quantity of the column, clipped on its grid: to ``clip``, or to the range of the column."""
         column = table.column(str(self.column))
         assert column.range is not None  # noqa: S101 - resolve refuses a sum without a range
-        low, high = self.clip if self.clip is not None else (column.range.low, column.range.high)
-        step = column.grid_of(kind)
+        step, chosen = column.grid_of(kind), self.chosen_clip
+        if chosen is not None:
+            return Quantity.with_chosen_clip(column.name, self.where, chosen.on_grid(step))
+        low, high = self.limits if self.limits is not None else (column.range.low, column.range.high)
         return Quantity(
             kind=kind,
             column=column.name,
@@ -53,11 +75,13 @@ class Ranged(Measure):
             one: The name of the unit of privacy.
         """
         declared = table.column(str(self.column)).range
-        limits = self.clip
+        limits = self.limits
         if limits is None and declared is not None:
             limits = (declared.low, declared.high)
         each = f"what one {one} adds up to in a cell" if self.per(table) == "unit_cell" else "each value"
         moved = f", {each} first moved into {exact_text(limits[0])} to {exact_text(limits[1])}" if limits else ""
+        if self.chosen_clip is not None and limits is not None:
+            moved = f", {each} first moved into 0 to a clip that noise has chosen, {exact_text(limits[1])} at most"
         weight = self.row_weight(table)
         told = "" if weight is None else weighed(weight)
         return f"{'' if weight is None else 'weighted '}{name} of {self.column}{unit}{moved}{told}"
@@ -105,6 +129,59 @@ class Clipped(Ranged):
         """The sum of the clipped values less the middle of the clip: half the reach of a clip that starts at 0."""
         plain = self.summed(table)
         return plain.model_copy(update={"centre": (plain.low + plain.high) // 2})
+
+
+class Summed(Clipped):
+    """What sums and means share: a clip that noise may choose."""
+
+    clip: Clip | None = None  # type: ignore[assignment]  # a further form of it
+
+    @property
+    def chosen_clip(self) -> ChosenClip | None:
+        """How noise shall choose the clip."""
+        return self.clip if isinstance(self.clip, ChosenClip) else None
+
+    def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
+        """A clip that noise chooses lies between 0 and a declared end, at a price that leaves something for the sum."""
+        chosen, here = self.chosen_clip, ("clip",)
+        if chosen is None:
+            return
+        if chosen.within[0] != 0 or chosen.within[1] <= 0:
+            hint = f"write `within: [0, {exact_text(max(abs(each) for each in chosen.within) or Fraction(1))}]`"
+            yield Flaw("DPR-S452", (*here, "within"), "does not go from 0 upward, as a chosen clip does", hint)
+        if not 0 < chosen.above <= _MOST_ABOVE:
+            says = f"is not between 0 and {_MOST_ABOVE}"
+            yield Flaw("DPR-S453", (*here, "above"), says, "leave it out: 2 is near the best for most columns")
+        if not 0 < chosen.share <= _MOST_SHARE:
+            says = "is not above 0 and at most 1/2 of the query's budget"
+            yield Flaw("DPR-S453", (*here, "share"), says, "leave it out: more than 0.1 is of little use")
+        if self.clip_per == "unit_cell":
+            says = "chooses a clip of each unit's total, and noise chooses clips of rows"
+            yield Flaw("DPR-S454", here, says, "write `clip_per: row`, or a clip of two numbers")
+        if self.weighted:
+            says = "chooses a clip of weighted rows, and noise chooses clips of rows that count once"
+            yield Flaw("DPR-S455", here, says, "write `weighted: false`, or a clip of two numbers")
+
+
+_MOST_ABOVE = 1000
+_MOST_SHARE = Fraction(1, 2)
+
+
+def in_proportion(quantity: Quantity, found: Expected) -> Expected:
+    """Of a number whose clip noise chooses: nothing but how its errors grow with the clip; else what was found.
+
+    Args:
+        quantity: Its sum.
+        found: Its errors at the clip that the quantity has, the largest one.
+    """
+    chosen = quantity.chosen
+    if chosen is None or found.standard_error is None or found.margin is None:
+        return found
+    largest = float(PARTS * quantity.step)
+    return Expected(
+        why_null="in proportion to the clip that noise chooses: for each 1 of it a standard error of "
+        f"{found.standard_error / largest:.4g} and a margin of {found.margin / largest:.4g}"
+    )
 
 
 def clip_of(quantity: Quantity) -> tuple[Fraction, Fraction]:

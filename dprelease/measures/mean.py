@@ -11,7 +11,7 @@ import numpy as np
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Floats, Possible
-from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
+from dprelease.measures.clipped import Summed, clip_of, in_proportion, joint_margins, mean_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
@@ -20,7 +20,7 @@ from dprelease.noise import Law
 __all__ = ["Mean"]
 
 
-class Mean(Clipped):
+class Mean(Summed):
     """A mean from two measurements: the sum of values centred at the middle of the clip, and their count.
 
     Centring halves the sensitivity of the sum (for a clip from 0: from high to high / 2), and keeps the error
@@ -117,6 +117,11 @@ class Mean(Clipped):
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
     ) -> Expected:
         """For a cell of ``count`` rows, at the worst mean (an end of the clip)."""
+        return in_proportion(quantities[0], self._expected(quantities, laws, confidence, count))
+
+    def _expected(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
         if count is None:
             return Expected(why_null="depends on the cell's size: give `expect` for a count of the query")
         summed, law_sum, law_count = quantities[0], laws[0], laws[1]
@@ -138,14 +143,14 @@ class Mean(Clipped):
 
         There the far side is q(r) / N with r at that end; a cell whose mean is nearer to the end has its interval cut.
         """
-        found = self.expected(quantities, laws, confidence, count)
+        found = self._expected(quantities, laws, confidence, count)
         if count is None:
             return found
         summed = quantities[0]
         ends = (float(summed.low - summed.centre), float(summed.high - summed.centre))
         draws = (Draw(laws[0], 1.0, 0.0), Draw(laws[1], 0.0, 1.0))
         margin = widest_reach(draws, ends, confidence, count / float(summed.weight_step))
-        return Expected(found.standard_error, margin * float(summed.step))
+        return in_proportion(summed, Expected(found.standard_error, margin * float(summed.step)))
 
 
 def _worst(summed: Quantity) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Possible
-from dprelease.measures.clipped import Clipped
+from dprelease.measures.clipped import Summed, in_proportion
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand
@@ -20,7 +20,7 @@ from dprelease.noise import Law
 __all__ = ["Sum"]
 
 
-class Sum(Clipped):
+class Sum(Summed):
     """A sum of values rounded to the column's grid, then clipped: one value moves one cell by max(|low|, |high|).
 
     A value is a row's, or with ``clip_per: unit_cell`` the sum of a unit's rows in the cell.
@@ -114,8 +114,8 @@ class Sum(Clipped):
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
     ) -> Expected:
-        """The same for every cell, whatever the data."""
-        return _accuracy(quantities[0], laws, confidence)
+        """The same for every cell, whatever the data; where noise chooses the clip in proportion to it."""
+        return in_proportion(quantities[0], _accuracy(quantities[0], laws, confidence))
 
 
 def _accuracy(summed: Quantity, laws: Sequence[Law], confidence: Fraction) -> Expected:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dprelease.noise.base import JointMechanism, KeySelector, Law, Measurement, Mechanism, TablesMechanism
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, Key
+from dprelease.noise.mechanisms.clip import ExponentialClip
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from dprelease.noise.mechanisms.exponential import ExponentialQuantile, ExponentialTopK
@@ -34,6 +35,7 @@ __all__ = [
     "Exact",
     "ExactHistogram",
     "ExactKeys",
+    "ExponentialClip",
     "ExponentialQuantile",
     "ExponentialTopK",
     "JointMechanism",
@@ -60,8 +62,8 @@ JOINT_MECHANISMS: dict[str, JointMechanism] = {
 
 TABLES_MECHANISMS: dict[str, TablesMechanism] = {mechanism.name: mechanism for mechanism in (TablesKNorm(),)}
 
-CHOICES: dict[str, ExponentialQuantile | ExponentialTopK] = {
-    choice.name: choice for choice in (ExponentialQuantile(), ExponentialTopK())
+CHOICES: dict[str, ExponentialQuantile | ExponentialTopK | ExponentialClip] = {
+    choice.name: choice for choice in (ExponentialQuantile(), ExponentialTopK(), ExponentialClip())
 }
 
 SELECTIONS: dict[str, KeySelector] = {

@@ -165,8 +165,18 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
         alone = step.id not in together or isinstance(step, Invariant)  # which is a table of its own as well
         if step.id not in keys and step.id not in ranked and alone:
             cells = len(keys[selections[step.id]]) if step.cells is None else step.cells
-            noisy[step.id] = _noisy(step, found[step.id], cells)
+            noisy[step.id] = _noisy(_at_clip(step, found), found[step.id], cells)
     return Inputs(noisy=noisy, keys=keys, ranked=ranked, measured={name: found[name] for name in sorted(together)})
+
+
+def _at_clip(step: Measured, found: Mapping[str, Measurement]) -> Measured:
+    """The step with its sum on the grid of the clip that was measured, where noise chose one."""
+    if not isinstance(step, Step) or step.clipped_by is None:
+        return step
+    chosen, values = step.aggregate.quantity.chosen, found[step.clipped_by].values
+    if chosen is None or len(values) != 1 or int(values[0]) not in chosen.candidates:
+        raise _other(step)
+    return step.at_clip(int(values[0]))
 
 
 def _measurement(step: Measured, measurements: Mapping[str, Measurement]) -> Measurement:

@@ -112,6 +112,8 @@ def _zero(quantity: Quantity, cells: int) -> np.ndarray[tuple[int], np.dtype[np.
     """Zeros; of a quantile, which is a place on its grid, the nearest of these to it; of classes one for each."""
     if quantity.is_counted:
         return np.zeros(cells * len(quantity.classes), dtype=np.int64)
+    if quantity.is_clip:
+        return np.array([quantity.high], dtype=np.int64)  # the largest clip is one that can be chosen
     value = min(max(0, quantity.low), quantity.high) if quantity.kind == "quantile" else 0
     return np.full(cells, value, dtype=np.int64)
 

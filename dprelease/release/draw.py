@@ -3,14 +3,15 @@
 The charge is durable before this is called. Each answer is committed under (release, period, plan, step), that of a
 piece of a step under an id of its own, and handed on only as the ledger returned it: the first commit wins, and a later
 draw for the same key is thrown away unseen. The answers of a batch are committed in one transaction, all of them or
-none, but for a selection of keys: what the others count over are the keys that the ledger has. Nothing between the read
-and the commit can fail because of a value. A declared invariant is committed as it is, once like all others.
+none, but for a selection of keys and a choice of a clip: what the others count over, and where they clip, is what the
+ledger has. Nothing between the read and the commit can fail because of a value. A declared invariant is committed as it
+is, once like all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -32,6 +33,7 @@ from dprelease.noise import (
     Exact,
     ExactHistogram,
     ExactKeys,
+    ExponentialClip,
     ExponentialQuantile,
     ExponentialTopK,
     Measurement,
@@ -134,6 +136,25 @@ class _Run:
                 (first,) = (each for each in missing if each.id == self.batch.selection and isinstance(each, Step))
                 chosen = committed[first.id] = self._select(first, secret)
             keys = chosen.keys or ()
+        if self.batch.clip is not None:
+            # Where the others clip is what was committed, too: a run that goes on after it was killed has that clip.
+            return self._clipped(missing, stored, secret)
+        return {**committed, **self._drawn(missing, secret, keys)}
+
+    def _clipped(
+        self, missing: Sequence[Measured], stored: Mapping[str, Measurement], secret: bytes
+    ) -> dict[str, Measurement]:
+        """The clip first, committed by itself unless it was, then what is clipped there."""
+        first = [step for step in missing if step.id == self.batch.clip]
+        alone = replace(self, batch=self.batch.model_copy(update={"clip": None}))
+        committed = alone._drawn(first, secret, None) if first else {}
+        clip = {**stored, **committed}[str(self.batch.clip)]
+        rest = [step for step in missing if step.id != self.batch.clip]
+        at_clip = replace(alone, batch=alone.batch.at_clip(int(clip.values[0])))
+        return {**committed, **(at_clip._drawn(rest, secret, None) if rest else {})}
+
+    def _drawn(self, missing: Sequence[Measured], secret: bytes, keys: Keys | None) -> dict[str, Measurement]:
+        """Read, aggregate, add noise and commit; the keys of the cells where noise has selected them."""
         rest = [step for step in missing if step.id != self.batch.selection]
         passes = self.batch.passes(rest)
         boxes = {grouping: self._aggregate(grouping, asked, secret, keys) for grouping, asked in passes.items()}
@@ -149,7 +170,7 @@ class _Run:
                 raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
             drawn[self.key(step)] = noisy
         kept = self.ledger.commit_all(drawn) if drawn else {}
-        return {**committed, **{step.id: kept[self.key(step)] for step in rest}}
+        return {step.id: kept[self.key(step)] for step in rest}
 
     def _aggregate(
         self, grouping: Grouping, asked: Sequence[Quantity], secret: bytes, keys: Keys | None
@@ -226,6 +247,8 @@ def hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece 
 def _chosen(step: Step, box: Box) -> npt.NDArray[np.int64]:
     """What a step chose: a grid value for every cell, or a list of positions."""
     quantity = step.aggregate.quantity
+    if isinstance(box, ExactHistogram) and quantity.chosen is not None:
+        return ExponentialClip().draw(box, quantity.chosen.candidates, step.above or 0, step.scale)
     if isinstance(box, ExactHistogram):
         return ExponentialQuantile().draw(box, quantity.at or Fraction(0), quantity.low, quantity.high, step.scale)
     if step.choosing is None or step.mechanism != "exponential_top_k":

@@ -67,8 +67,12 @@ def test_numbers_may_be_exact_text() -> None:
     assert SCHEMA["$defs"]["QuerySpec"]["properties"]["target"]["additionalProperties"] == {
         "$ref": "#/$defs/TargetSpec"
     }
-    clip = SCHEMA["$defs"]["Sum"]["properties"]["clip"]
-    assert clip["prefixItems"] == [{"$ref": "#/$defs/Number"}] * 2
+    numbers = [{"$ref": "#/$defs/Number"}] * 2
+    assert SCHEMA["$defs"]["Variance"]["properties"]["clip"]["prefixItems"] == numbers
+    written, chosen = SCHEMA["$defs"]["Sum"]["properties"]["clip"]["oneOf"]
+    assert written["prefixItems"] == numbers
+    assert chosen == {"$ref": "#/$defs/ChosenClip"}
+    assert SCHEMA["$defs"]["ChosenClip"]["properties"]["within"]["prefixItems"] == numbers
 
 
 def test_every_reference_leads_somewhere_and_no_null_is_offered() -> None:

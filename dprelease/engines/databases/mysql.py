@@ -203,5 +203,3 @@ def _array(values: Sequence[bytes | None], kind: str, repeated: bool) -> Any:
         real = typed(Column(name="x", type="date" if kind == "day" else "timestamp"), texts)
         return real.cast(pa.date32() if kind == "day" else pa.timestamp("us"))
     return texts.dictionary_encode() if repeated else texts
-
-

@@ -52,7 +52,7 @@ class Candidate:
         if draft.list_of is not None:
             return "exponential_top_k"
         if draft.choosing is not None:
-            return "exponential_quantile"
+            return "exponential_clip" if draft.aggregate.quantity.is_clip else "exponential_quantile"
         if draft.delta is not None:
             return "optimal_selection" if draft.coin and self.noise == "laplace" else f"{self.noise}_threshold"
         if draft.ball in _BY_BALL:

@@ -31,6 +31,7 @@ from dprelease.plan.document import (
     Selecting,
     Step,
 )
+from dprelease.plan.lower.clips import with_rows_above
 from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.queries import Lowering
@@ -123,9 +124,10 @@ def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
         own = draft.answers[0].query if draft.answers[0].query in choices else ""
         found.append((draft, *chosen[own, *_identity(draft)]))
     shares = _shares([(draft.event(mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
-    return tuple(
+    steps = tuple(
         _step(draft, mechanism, scale, share) for (draft, mechanism, scale, _), share in zip(found, shares, strict=True)
     )
+    return tuple(with_rows_above(step, steps) for step in steps)
 
 
 def _identity(draft: UnscaledStep) -> tuple[object, ...]:
@@ -159,6 +161,7 @@ def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction)
         factor=draft.factor,
         tables=draft.tables,
         common=None if draft.together is None or mechanism != "discrete_gaussian" else draft.together.common,
+        clipped_by=draft.clipped_by,
     )
 
 

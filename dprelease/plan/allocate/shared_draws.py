@@ -59,9 +59,19 @@ def divided(lowered: Lowered, queries: Sequence[int], candidate: Candidate) -> D
     shared = set(sharing)
     alone = {query: even_split(lowered, query, candidate) for query in queries if query not in shared}
     if not sharing:
-        return Division(alone, alone)
+        return _with_clips(lowered, Division(alone, alone))
     together = _together(lowered, sharing, candidate)
-    return Division({**alone, **together.paid}, {**alone, **together.needed})
+    return _with_clips(lowered, Division({**alone, **together.paid}, {**alone, **together.needed}))
+
+
+def _with_clips(lowered: Lowered, found: Division) -> Division:
+    """The same, where clips are chosen with the part that their authors gave them."""
+    if not lowered.clips:
+        return found
+    paid, needed = (
+        {query: lowered.with_clips(query, of) for query, of in parts.items()} for parts in (found.paid, found.needed)
+    )
+    return Division(paid, needed)
 
 
 def _together(lowered: Lowered, queries: Sequence[int], candidate: Candidate) -> Division:

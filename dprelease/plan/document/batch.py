@@ -10,8 +10,9 @@ from dprelease.catalog.expressions.expression import ExpressionError, both_hold
 from dprelease.catalog.table import Catalog
 from dprelease.plan.document.invariant import Measured
 from dprelease.plan.document.pieces import Piece
+from dprelease.plan.document.step import Step
 
-__all__ = ["Batch", "in_one_piece", "in_their_pieces"]
+__all__ = ["Batch", "clip_of", "in_one_piece", "in_their_pieces"]
 
 _MOST = 50  # steps of a pass, and of a transaction of the ledger
 _NUMBERS = 2_000_000  # that these steps hold together, unless it is one step alone: all of them are in memory at once
@@ -25,6 +26,7 @@ class Batch(Value):
     Attributes:
         grouping: What they share. Where they differ in nothing but their ``where``, it has none, and ``moved`` has it.
         selection: The step that selects the keys of all others, the first one; None: keys are public.
+        clip: The step that chooses the clip of all others, the first one; None: no clip is chosen.
         steps: In the order in which they are drawn; invariants are among them.
         piece: Of which piece of the steps it is; None: they are measured as a whole.
         cube: What totals of it are added up from; None: all are counted from the rows.
@@ -33,6 +35,7 @@ class Batch(Value):
 
     grouping: Grouping
     selection: str | None = None
+    clip: str | None = None
     steps: tuple[Measured, ...]
     piece: Piece | None = None
     cube: TotalsCube | None = None
@@ -56,6 +59,16 @@ class Batch(Value):
     def id(self, step: Measured) -> str:
         """Under which name the ledger has what this batch measures of a step."""
         return step.id if self.piece is None else self.piece.id(step.id)
+
+    @property
+    def first(self) -> str | None:
+        """The step that must be drawn and committed before the others, for it decides what these count."""
+        return self.selection if self.selection is not None else self.clip
+
+    def at_clip(self, clip: int) -> Batch:
+        """The same pass, its sums clipped where it was chosen, in steps of the column."""
+        moved = {step.id: tuple(part.at_clip(clip) for part in step.parts) for step in self.steps}
+        return self.model_copy(update={"moved": moved})
 
     def asked(self, step: Measured) -> tuple[Quantity, ...]:
         """What the pass counts for a step: its parts, each with the conditions that the grouping does not have."""
@@ -107,20 +120,28 @@ def in_one_piece(
         selections: By query the step that selects its keys. It is the first one of its pass, which is not cut.
         catalog: What is declared.
     """
-    passes: dict[tuple[Grouping, str | None], list[tuple[Measured, tuple[Quantity, ...]]]] = {}
+    passes: dict[tuple[Grouping, str | None, str | None], list[tuple[Measured, tuple[Quantity, ...]]]] = {}
     for step in measured:
         served = step.answers[0].query if step.answers else ""
-        grouping, parts = _shared(step, catalog)
-        passes.setdefault((grouping, selections.get(served)), []).append((step, parts))
-    for (grouping, selection), found in passes.items():
-        for part in [found] if selection else _cut(found):
+        clip = clip_of(step)
+        grouping, parts = _shared(step, catalog) if clip is None else (step.aggregate.grouping, step.parts)
+        passes.setdefault((grouping, selections.get(served), clip), []).append((step, parts))
+    for (grouping, selection, clip), found in passes.items():
+        for part in [found] if selection or clip else _cut(found):
             steps = tuple(step for step, _ in part)
             own = {step.aggregate.grouping for step in steps}
             if len(own) == 1:  # rows that nobody looks at are left out once, and not for each number
-                yield Batch(grouping=own.pop(), selection=selection, steps=steps)
+                yield Batch(grouping=own.pop(), selection=selection, clip=clip, steps=steps)
             else:
                 moved = {step.id: parts for step, parts in part}
                 yield Batch(grouping=grouping, selection=selection, steps=steps, moved=moved)
+
+
+def clip_of(step: Measured) -> str | None:
+    """The step that chooses the clip of a step, itself where that is what it does; None: no clip is chosen."""
+    if not isinstance(step, Step):
+        return None
+    return step.id if step.is_clip else step.clipped_by
 
 
 def _shared(step: Measured, catalog: Catalog) -> tuple[Grouping, tuple[Quantity, ...]]:

@@ -43,7 +43,7 @@ def _with(batch: Batch, cube: TotalsCube | None) -> Batch:
 
 def _totals(batch: Batch, table: Table) -> dict[Quantity, None]:
     """What a cube could hold of a batch."""
-    if table.unit_id is not None or batch.selection is not None or batch.piece is not None:
+    if table.unit_id is not None or batch.first is not None or batch.piece is not None:
         return {}
     if not TotalsCube(by=tuple(sorted(batch.by)), quantities=()).reaches(batch.grouping):
         return {}

@@ -86,9 +86,20 @@ class Step(GrownValue):
             lattice, that counts for it (``DiscreteGaussian.common``); None: it is bounded by its sensitivity.
         tables: For a joint step over tables: all of them, in the order in which a measurement holds their cells; the
             aggregate counts by the columns of the first.
+        clipped_by: The step that chooses the clip of its sum, and is drawn and committed before it.
+        above: For a step that chooses a clip: about how many rows shall lie above it.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor", "replaced", "tables", "common")
+    LATER: ClassVar[tuple[str, ...]] = (
+        "residual",
+        "pieces",
+        "factor",
+        "replaced",
+        "tables",
+        "common",
+        "clipped_by",
+        "above",
+    )
     id: str
     answers: tuple[Answer, ...]
     aggregate: BoundedAggregate
@@ -107,11 +118,25 @@ class Step(GrownValue):
     replaced: bool = False
     tables: tuple[JointTable, ...] = ()
     common: Fraction | None = Field(default=None, ge=0)
+    clipped_by: str | None = None
+    above: int | None = Field(default=None, ge=1)
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
         """Its quantities, in the order in which a measurement holds them, ``cells`` numbers each."""
         return (self.aggregate.quantity, *self.joined)
+
+    @property
+    def is_clip(self) -> bool:
+        """Whether it chooses a clip, one for all of its cells."""
+        return self.aggregate.quantity.is_clip
+
+    def at_clip(self, clip: int | None) -> Step:
+        """The same step, its sum on the grid of the clip that was chosen; None: no clip is chosen for it."""
+        if clip is None:
+            return self
+        quantity = self.aggregate.quantity.at_clip(clip)
+        return self.model_copy(update={"aggregate": self.aggregate.model_copy(update={"quantity": quantity})})
 
     @property
     def groupings(self) -> tuple[Grouping, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 from dprelease.catalog.aggregate import Quantity
@@ -63,11 +64,20 @@ class Lowered:
         asked: What each query of the spec became, in its order: a published table, or a workload of them.
         drafts: What is drawn.
         terms: The variances of the measures; of a workload one for all of its tables.
+        clips: By query the drafts that choose its clips, and the part of its budget of each: the error of no number
+            tells what they are worth.
     """
 
     asked: tuple[PlannedQuery | LoweredWorkload, ...]
     drafts: tuple[UnscaledStep, ...]
     terms: tuple[Term, ...]
+    clips: Mapping[int, Mapping[int, Fraction]] = field(default_factory=dict)
+
+    def with_clips(self, query: int, parts: Mapping[int, Fraction]) -> dict[int, Fraction]:
+        """The parts of a query's budget of all of its drafts, of those that have no clip to choose."""
+        clips = self.clips.get(query, {})
+        rest = 1 - sum(clips.values(), Fraction(0))
+        return {**{at: rest * part for at, part in parts.items()}, **clips} if clips else dict(parts)
 
     @cached_property
     def goals(self) -> tuple[Goal, ...]:

@@ -16,6 +16,7 @@ from dprelease.measures import Measure
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTotals, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken
+from dprelease.plan.lower.clips import CLIP, ClipOf, clip_of, wanted_clips
 from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
@@ -28,6 +29,7 @@ from dprelease.plan.lower.unscaled import (
     additive,
     ball_of,
     choice,
+    clip_choice,
     counts_along,
     joint,
     ranking,
@@ -152,12 +154,19 @@ class Lowering:
         feeds: Fed = {}
         names: set[str] = set()
         drafts = self._selections(names)
+        clips = wanted_clips(needs, self.groups, self.quantities)
+        clips_drawn: dict[ClipOf, int] = {}
         selected = {answer.query: at for at, draft in enumerate(drafts) for answer in draft.answers}
         for keys in self._joined(needs, forms):
             grouping, counted = self._in_one(keys)
             places = {each: at for at, each in enumerate(dict.fromkeys(counted))}  # two can count the same rows
             form = forms.get(self.groups[keys[0][0]].domain, Form())
+            clip = clip_of(keys[0], self.groups, self.quantities)
+            if clip is not None and clip not in clips_drawn:
+                clips_drawn[clip] = len(drafts)
+                drafts.append(self._choice_of_clip(clip, clips[clip], names))
             draft = self._draft(keys, grouping, list(places), needs, names, form)
+            draft = draft if clip is None else replace(draft, clipped_by=drafts[clips_drawn[clip]].id)
             for key, part in zip(keys, map(places.__getitem__, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
@@ -171,7 +180,8 @@ class Lowering:
         for asked_as_one in workloads.values():
             drafts += asked_as_one.drafts
         drafts += [asked.draft for asked in self.ranges.values()]
-        return self._lowered(drafts, feeds, selected, workloads)
+        found = self._lowered(drafts, feeds, selected, workloads)
+        return replace(found, clips=_paid(clips_drawn, clips)) if clips_drawn else found
 
     def _forms_taken(self, at: int, form: Form) -> list[tuple[Place, ...]]:
         """Of each measure of a group; only these two words of ``form`` matter."""
@@ -236,6 +246,13 @@ class Lowering:
         if quantities[0].kind == "quantile":
             make = counts_along if quantities[0].is_counted else choice
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
+
+    def _choice_of_clip(self, clip: ClipOf, serves: Sequence[Asked], names: set[str]) -> UnscaledStep:
+        """The draw of a clip, for the first measure of each query that has it."""
+        first, grouping, quantity = serves[0].name, clip.grouping, clip.quantity
+        answers = tuple(Answer(query=asked.name, measure=CLIP) for asked in serves)
+        step = step_id(table_id(first, grouping.by, self.groupings[first]), word([quantity]), names)
+        return clip_choice(step, grouping, quantity, answers, self.catalog, self.spec.privacy.neighboring)
 
     def _selections(self, names: set[str]) -> list[UnscaledStep]:
         """One for each group whose keys are private; they come first, for what follows needs their keys."""
@@ -355,6 +372,16 @@ class Lowering:
             goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
         return found
+
+
+def _paid(chosen: Mapping[ClipOf, int], clips: Mapping[ClipOf, Sequence[Asked]]) -> dict[int, dict[int, Fraction]]:
+    """By query the drafts that choose its clips, and the part of its budget that each has."""
+    found: dict[int, dict[int, Fraction]] = {}
+    for clip, draft in chosen.items():
+        grid = clip.quantity.chosen
+        if grid is not None:
+            found.update({asked.query: found.get(asked.query, {}) | {draft: grid.share} for asked in clips[clip]})
+    return found
 
 
 def _in_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:

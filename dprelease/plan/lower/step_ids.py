@@ -16,6 +16,8 @@ def word(quantities: Sequence[Quantity]) -> str:
         return "counts"
     if first.kind == "quantile" and first.at is not None:
         return f"{first.column}-q{float(100 * first.at):g}".replace(".", "_")
+    if first.is_clip:
+        return f"{first.column}-clip"
     if first.is_counted:
         return f"{first.column}-classes"
     return first.kind if first.column is None else f"{first.column}-{first.kind}"

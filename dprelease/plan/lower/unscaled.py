@@ -34,6 +34,7 @@ __all__ = [
     "additive",
     "ball_of",
     "choice",
+    "clip_choice",
     "counts_along",
     "joint",
     "ranking",
@@ -90,6 +91,7 @@ class UnscaledStep:
         per_number: For counts along a grid: the mean variance of a prefix per variance of one number that is drawn.
         tables: Where ``ball`` is ``tables``: all tables that are drawn together.
         together: For a workload whose draws are bounded together: its part of that.
+        clipped_by: The step that chooses the clip of its sum.
     """
 
     id: str
@@ -115,6 +117,7 @@ class UnscaledStep:
     per_number: float = 1.0
     tables: tuple[JointTable, ...] = ()
     together: Together | None = None
+    clipped_by: str | None = None
 
     @property
     def squared(self) -> Fraction:
@@ -196,6 +199,17 @@ def choice(
     rounds, spread, reach = choice_reach(aggregate, catalog, by)
     choosing = Choosing(rounds=rounds, spread=spread, candidates=quantity.high - quantity.low + 1)
     return UnscaledStep(step, aggregate, (), answers, reach, cells_of(grouping, catalog), choosing=choosing)
+
+
+def clip_choice(
+    step: str, grouping: Grouping, quantity: Quantity, answers: tuple[Answer, ...], catalog: Catalog, by: Neighboring
+) -> UnscaledStep:
+    """The clip of a sum, one for all cells, chosen among public candidates."""
+    aggregate = _aggregate(grouping, quantity)
+    rounds, spread, reach = choice_reach(aggregate, catalog, by)
+    assert quantity.chosen is not None  # noqa: S101 - the caller asks for a clip
+    choosing = Choosing(rounds=rounds, spread=spread, candidates=len(quantity.chosen.candidates))
+    return UnscaledStep(step, aggregate, (), answers, reach, 1, choosing=choosing)
 
 
 def counts_along(

@@ -15,6 +15,7 @@ from dprelease.catalog.expressions.tree import Node
 from dprelease.catalog.table import Column, Table
 from dprelease.estimate.figures import COMPARED, STATES
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Workload
+from dprelease.plan.verify.clips.chosen import check_chosen_grid
 from dprelease.plan.verify.reach import require
 
 __all__ = ["check_claim", "check_form", "outcomes"]
@@ -170,12 +171,17 @@ def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
     require(quantity.step > 0, f"{name} has a grid without a step")
     classes = quantity.kind == "quantile" and quantity.at is None
     require(classes or not quantity.starts, f"{name} has classes of values and counts none")
+    chosen = quantity.chosen is None or quantity.kind in ("sum", "quantile")
+    require(chosen, f"{name} has a clip that noise chooses, and is no sum")
     if quantity.kind in ("sum", "square", "quantile"):
         _check_grid(name, quantity, table.column(str(quantity.column)))
 
 
 def _check_grid(name: str, quantity: Quantity, column: Column) -> None:
     """Values are rounded on the grids of their column alone; one that nobody wrote is as fine as it is said to be."""
+    if quantity.chosen is not None:
+        check_chosen_grid(name, quantity, column)
+        return
     require(quantity.step == column.grid_of(quantity.kind), f"{name} rounds to another grid than its column has")
     width = (quantity.high - quantity.low) * quantity.step
     fine = column.step_from != "limits" or column.type != "decimal" or 1000 * quantity.step <= width

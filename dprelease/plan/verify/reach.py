@@ -11,6 +11,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures import Measure
 from dprelease.plan.document import Measured, ReleasePlan, Step
+from dprelease.plan.verify.mathematics.clip_scores import spread_of_one_row
 from dprelease.plan.verify.units import Bounds, derived, half_point, proved_shifts, quantile_claims, tail
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
@@ -49,6 +50,7 @@ def check_reach(plan: ReleasePlan, step: Step) -> None:
         BrokenPromiseError: If the step claims anything else.
     """
     cells = sum(table.cells for table in step.tables) or _cells(plan, step.aggregate)
+    cells = 1 if step.mechanism == "exponential_clip" else cells  # one choice for all of them
     require(step.cells == cells, f"{step.id} has another number of cells")
     require(not step.tables or step.gauge is not None, f"{step.id} counts in several tables without a gauge")
     if step.gauge is not None:
@@ -161,7 +163,9 @@ def _check_choice(plan: ReleasePlan, step: Step) -> None:
     choosing, quantity = step.choosing, step.aggregate.quantity
     assert choosing is not None  # noqa: S101 - told apart by the caller
     rounds, spread = choosing.rounds, choosing.spread
-    require(step.mechanism in ("exponential_quantile", "exponential_top_k"), f"{step.id} uses an unknown mechanism")
+    known = ("exponential_quantile", "exponential_top_k", "exponential_clip")
+    require(step.mechanism in known, f"{step.id} uses an unknown mechanism")
+    require(step.is_clip == (step.mechanism == "exponential_clip"), f"{step.id} chooses what it is no choice of")
     if step.mechanism == "exponential_top_k":
         counts = quantity.kind in ("rows", "units") and quantity.weight is None
         require(counts, f"{step.id} ranks by what is no count")
@@ -172,6 +176,10 @@ def _check_choice(plan: ReleasePlan, step: Step) -> None:
         changes = (0, r) if plan.neighboring is Neighboring.ADD_REMOVE else (-r, 0, r)
         require(spread == max(changes) - min(changes), f"{step.id} claims another spread of its scores")
         candidates = step.cells
+    elif quantity.chosen is not None:
+        rows = _bounds(plan, step.aggregate, once=False).rows
+        require(rounds == 1 and spread == rows * spread_of_one_row(), f"{step.id} claims another reach of its scores")
+        candidates = len(quantity.chosen.candidates)
     else:
         require(quantity.kind == "quantile" and quantity.at is not None, f"{step.id} chooses no quantile")
         bounds = _bounds(plan, step.aggregate, once=False)

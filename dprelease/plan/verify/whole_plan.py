@@ -24,6 +24,7 @@ from dprelease.errors import PlanError
 from dprelease.measures import Measure
 from dprelease.plan.document import Measured, Piece, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.verify.accuracy import check_outputs
+from dprelease.plan.verify.clips.chosen import check_clips, feeds_of_clips
 from dprelease.plan.verify.events import draws_of
 from dprelease.plan.verify.factor import check_factor, check_ranges
 from dprelease.plan.verify.form import check_form
@@ -67,6 +68,7 @@ def _derived(plan: ReleasePlan) -> Loss:
         check_step = check_reach if step.residual is None else check_residual
         (check_step if step.factor is None else check_factor)(plan, step)
         require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
+    check_clips(plan)
     check_ranges(plan)
     check_groups(plan)
     _check_goals(plan)
@@ -113,7 +115,8 @@ def _check_shape(plan: ReleasePlan) -> None:
     require(sum((step.share for step in plan.steps), Fraction(0)) == 1, "shares do not add up to one")
     by_id: dict[str, Measured] = {each.id: each for each in plan.measured}
     served = {(answer.query, answer.measure, each.id) for each in plan.measured for answer in each.answers}
-    feeding, drawn = feeds_of_workloads(plan) | feeds_of_totals(plan), {step.id: step for step in plan.steps}
+    feeding = feeds_of_workloads(plan) | feeds_of_totals(plan) | feeds_of_clips(plan)
+    drawn = {step.id: step for step in plan.steps}
     for query in plan.queries:
         require(set(query.inputs) == set(query.measures), f"{query.name} has inputs for other measures")
         for label in query.measures if query.workload is None else ():
@@ -242,16 +245,9 @@ def _check_goals(plan: ReleasePlan) -> None:
 
 
 _LARGEST_TOTAL = 2**62
-
-
 _LARGEST_CONTRAST = 2**61
-
-
 _LEAST_COUNT = 2**32
-
-
 _LARGEST_ANSWER = 2**63 - 1
-
 
 _REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 11, "gaussian_threshold": 11}
 
@@ -259,7 +255,7 @@ _REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 
 _JOINT = ("count_knorm", "linf_knorm", "tables_knorm", "total_residual")
 
 
-_WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selection")
+_WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "exponential_clip", "optimal_selection")
 
 
 def has_room(step: Step) -> bool:

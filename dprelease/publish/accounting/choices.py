@@ -41,6 +41,7 @@ _WORDS = {  # by mechanism: the noise, how a loss follows from sensitivity and s
     ),
     "exponential_quantile": ("exponential mechanism", *_CHOICE),
     "exponential_top_k": ("exponential mechanism", *_CHOICE),
+    "exponential_clip": ("exponential mechanism", *_CHOICE),
     "laplace_threshold": ("discrete Laplace, threshold", "ε = L1 / scale and δ", f"{_SELECTION} with Laplace noise"),
     "gaussian_threshold": ("discrete Gaussian, threshold", f"{_RHO} and δ", f"{_SELECTION} with Gaussian noise"),
     "optimal_selection": ("a coin for each key", "ε = L1 / scale and δ", f"{_SELECTION} by coins"),
@@ -111,6 +112,8 @@ def _what(step: Step) -> str:
         return f"{told}, for every key that occurs; from {step.selecting.threshold:,} on it appears more often than not"
     if step.selecting is not None:
         return f"{told}, for every key that occurs; those with at least {step.selecting.threshold:,} appear"
+    if step.above is not None:
+        return f"{told}, so that about {step.above:,} rows lie above it"
     if step.factor is not None:
         counted = step.aggregate.quantity.is_counted
         along = "classes of values" if counted else step.aggregate.by[step.factor.axis]

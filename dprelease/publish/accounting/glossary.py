@@ -241,6 +241,8 @@ def _measured(quantity: Quantity) -> str:
         return counts[quantity.kind]
     if quantity.kind == "quantile":
         span = f"{exact_text(quantity.low * quantity.step)} to {exact_text(quantity.high * quantity.step)}"
+        if quantity.is_clip:
+            return f"one clip of {column} for all cells, from {span}"
         if quantity.is_counted:
             return f"rows in each of {len(quantity.classes):,} classes of {column}, from {span}"
         return f"rank at {exact_text(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
@@ -248,6 +250,9 @@ def _measured(quantity: Quantity) -> str:
         column = f"each unit's total of {column}"
     middle = exact_text(abs(quantity.centre) * quantity.step)
     about = f" {'less' if quantity.centre > 0 else 'plus'} {middle}" if quantity.centre else ""
+    if quantity.chosen is not None:
+        less = " less half of that clip" if quantity.centre else ""
+        return f"{column}, clipped where noise has chosen{less}, in steps of a millionth of the clip"
     if quantity.kind == "sum":
         return f"{column}{about}, in steps of {exact_text(quantity.step)}"
     grid = quantity.grain * quantity.step**2

@@ -22,6 +22,7 @@ from dprelease.publish.accounting.choices import (
     laws_of_loss,
     other_ways,
 )
+from dprelease.publish.accounting.clips import clip_facts
 from dprelease.publish.accounting.curves import profile_of
 from dprelease.publish.accounting.drawings import history_figures, profile_figure, trade_off_figure
 from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
@@ -137,6 +138,7 @@ def accounting(content: Content) -> dict[str, Any]:
         "rehearsal": facts.rehearsal,
         "notice": NOTICE if facts.rehearsal else "",
         "history": [{**each.model_dump(exclude={"after"}), "after": loss_facts(each.after)} for each in facts.history],
+        **({"clips": clips} if (clips := clip_facts(content.plan, content.measurements)) else {}),
         **_signature(facts),
     }
 

@@ -35,6 +35,10 @@ WORDS = {
     "blank": "where one of these holds, no number is published",
 }
 _ROWS_OF = "several steps share the file: of this one are the rows that have its id in the column named here"
+_CLIPS = (
+    "a step that chooses a clip holds one number, which is the same in all rows; the `grid` of what is clipped there "
+    "is that of the largest clip, and the numbers made of it are multiplied by the clip over the largest one"
+)
 _SLACK = 1 + Fraction(1, 10**12)
 _WORKLOAD_WORDS = (
     "Divide the numbers of each draw by its divisor: they are then in rows, with the variance that stands beside it. "
@@ -156,6 +160,7 @@ def recipe(
         if step.factor and step.parts[0].is_counted
     ]
     words = {**WORDS, **(CLASS_WORDS if classes else {})}
+    words |= {"clips": _CLIPS} if any(step.is_clip for step in plan.steps) else {}
     return {
         "format": 1,
         "words": {**words, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},
@@ -228,6 +233,7 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
         parts = [plan.taken(step).parts[part - 1] for step, part in inputs]
         made = query.measures[name].formula([FormulaTerm(f"x{at}", part) for at, part in enumerate(parts, start=1)])
         formula, blank = made.text, list(made.blank)
+        formula, inputs = _at_chosen_clip(plan, formula, inputs)
     return {
         "query": query.name,
         "measure": name,
@@ -271,6 +277,19 @@ def _compared(plan: ReleasePlan) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def _at_chosen_clip(
+    plan: ReleasePlan, formula: str, inputs: list[tuple[str, int]]
+) -> tuple[str, list[tuple[str, int]]]:
+    """A formula at the largest clip, times what noise has chosen over that: numbers are in proportion to the clip."""
+    steps = {step.id: step for step in plan.steps}
+    fed = (steps[name] for name, _ in inputs if name in steps)
+    clipped = next((step for step in fed if step.clipped_by is not None), None)
+    if clipped is None or clipped.clipped_by is None or clipped.aggregate.quantity.chosen is None:
+        return formula, inputs
+    top = clipped.aggregate.quantity.chosen.top
+    return f"({formula}) * x{len(inputs) + 1} / {top}", [*inputs, (clipped.clipped_by, 1)]
 
 
 def _base(plan: ReleasePlan, query: PlannedQuery, name: str) -> Fraction | None:

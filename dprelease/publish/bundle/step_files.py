@@ -53,7 +53,11 @@ def steps_layouts(plan: ReleasePlan) -> dict[str, StepLayout]:
     selections, files, found = plan.selections, _own_paths(plan), {}
     for step in plan.measured:
         table = plan.catalog.tables[step.aggregate.table]
-        columns = () if _of_tables(step) else (*map(table.column, step.aggregate.by), *_classes(step))
+        columns = (
+            ()
+            if _of_tables(step) or step.parts[0].is_clip
+            else (*map(table.column, step.aggregate.by), *_classes(step))
+        )
         shape = holds(step)
         names = {column.name for column in columns}
         parts = () if shape == "keys" else _parts(step, "position" if shape == "ranking" else "value", names)

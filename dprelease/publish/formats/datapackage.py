@@ -21,6 +21,7 @@ from dprelease.measures.comparing.comparison import ALIKE_KINDS
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import Publish
 from dprelease.plan.explain.facts import unprotected
+from dprelease.publish.accounting.clips import clip_lines
 from dprelease.publish.accounting.glossary import dictionary, relation
 from dprelease.publish.base import NOTICE, Content, key_as_text
 from dprelease.publish.columns import (
@@ -187,7 +188,7 @@ def _resource(
         "profile": "tabular-data-resource",
         "name": _name(table.name),
         "title": table.title or table.name,
-        **({"description": f"Derived after the noise: {table.derived}"} if table.derived else {}),
+        **_about(content, table),
         "path": _path(table),
         "format": "csv",
         "mediatype": FORMATS["csv"].media_type,
@@ -197,6 +198,15 @@ def _resource(
         "dialect": _DIALECT,
         "schema": _schema(content, table, described),
     }
+
+
+def _about(content: Content, table: PublishedTable) -> dict[str, str]:
+    """What a reader of the file must know that its columns do not say."""
+    if table.derived:
+        return {"description": f"Derived after the noise: {table.derived}"}
+    query = next((each for each in content.plan.queries if each.name == table.name), None)
+    lines = () if query is None else clip_lines(content.plan, query, content.measurements)
+    return {"description": " ".join(lines)} if lines else {}
 
 
 def _schema(content: Content, table: PublishedTable, described: Mapping[str, str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.accounting.clips import clip_lines
 from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
@@ -286,7 +287,10 @@ def _section(
             *compared_words(content.plan, query, content.facts, table),
             *rounded_words(table),
         ),
-        beside=not_in_the_margins(content.plan, query) if table.measures else (),
+        beside=(
+            *(not_in_the_margins(content.plan, query) if table.measures else ()),
+            *(() if query is None else clip_lines(content.plan, query, content.measurements)),
+        ),
         below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=_blank(table),

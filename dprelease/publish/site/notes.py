@@ -177,6 +177,8 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
         yield f"A value of {target} outside {_span(column.range.low, column.range.high)} counts as missing."
     yield from _rounding(column, measure.grid_kind, target)
     limits = measure.limits
+    if getattr(measure, "chosen_clip", None) is not None:
+        return  # what was chosen is told where the measurements are at hand
     if limits is None and column.range is not None and column.outside == "clamp":
         limits = (column.range.low, column.range.high)
     if limits is None:

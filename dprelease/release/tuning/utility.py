@@ -253,10 +253,12 @@ def _exact_inputs(
     """What the steps would have measured without noise and rounding, over the keys that were chosen with it."""
     noisy: dict[str, tuple[Noisy, ...]] = {}
     measured: dict[str, Measurement] = {}
-    for batch in plan.batches(whole=True):
+    for planned in plan.batches(whole=True):
+        # What is published is about values that were clipped where noise has chosen.
+        batch = planned if planned.clip is None else planned.at_clip(int(drawn[planned.clip].values[0]))
         keys = None if batch.selection is None else drawn[batch.selection].keys or ()
         for step in batch.steps:
-            if step.id in inputs.noisy:
+            if step.id in inputs.noisy and step.id != batch.clip:
                 table = source.catalog.tables[batch.grouping.table]
                 fine = tuple(unrounded(each, table) for each in batch.asked(step))
                 boxes = listening.aggregate(source.catalog, batch.grouping, fine, source.references, secret, keys)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
+from dprelease.catalog.chosen_clip import LARGEST_TOP, ChosenClip
 from dprelease.measures import MEASURES, Measure
 from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.checks.columns import FINEST, NUMBERS, check_grid, step_is_sound
@@ -17,11 +18,18 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_counted", "check_measures", "check_published_names"]
+__all__ = ["check_chosen_clips", "check_counted", "check_measures", "check_published_names"]
 
 _REHEARSAL = "rehearsal"  # the column that marks a table of a rehearsal
 # What a ratio can be of: what has a margin of its own in every cell.
 _PARTS = [kind for kind, each in MEASURES.items() if each.foreseen == "always"]
+
+# What stands in the same query, to what can be done instead; all else may stand there.
+_BESIDE: Mapping[str, str] = {
+    "keys": "list the keys, or write a clip of two numbers: the rows above the clip are counted in public cells",
+    "totals": "write the totals as a query of its own, or a clip of two numbers, such as one that a release has chosen",
+    "target": "leave the target out, or write a clip of two numbers: the margin grows with the clip that noise chooses",
+}
 
 
 def check_measures(
@@ -181,3 +189,49 @@ def check_counted(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findi
         if query.keys == "private":
             says, hint = "draws counts in every cell, and the keys of this query are private", "write `from: ranks`"
             findings.add("DPR-S589", here, says, hint, (*at, "keys"))
+
+
+def check_chosen_clips(
+    query: QuerySpec, table: TableSpec, limits: Mapping[str, MeasuredLimits], at: Path, findings: Findings
+) -> None:
+    """The measures of one query whose clips noise chooses.
+
+    Args:
+        query: As written.
+        table: Its table.
+        limits: What is made of the table's columns, in all queries.
+        at: The path of the query.
+        findings: Where problems go.
+    """
+    chosen = {
+        label: clip
+        for label, each in query.measures.items()
+        if isinstance(clip := getattr(each, "clip", None), ChosenClip)
+    }
+    if not chosen:
+        return
+    first = next(iter(chosen))
+    for field, hint in _BESIDE.items():
+        if getattr(query, field):
+            findings.add(
+                "DPR-S458", (*at, field), "stands beside a clip that noise chooses", hint, (*at, "measures", first)
+            )
+    clips = {(query.measures[label].column, query.measures[label].where): clip for label, clip in chosen.items()}
+    for label, clip in chosen.items():
+        here, measure = (*at, "measures", label), query.measures[label]
+        if clip != clips[measure.column, measure.where]:
+            hint = "write the same clip twice: it is drawn once; or write two queries"
+            findings.add("DPR-S459", (*here, "clip"), "differs from another clip of the same column", hint)
+        if table.weight is not None and measure.weighted is None:
+            hint = "write `weighted: false`, or a clip of two numbers"
+            findings.add("DPR-S455", (*here, "clip"), "is of weighted rows, and noise chooses clips of rows", hint)
+        grid = grid_of(table, measure.column, limits) if measure.column in table.columns else None
+        if grid is not None and clip.within[1] / grid.step > LARGEST_TOP:
+            says = f"has more than 2^40 steps of {shown(measure.column or '')!r}"
+            findings.add("DPR-S460", (*here, "clip"), says, "give the column a coarser `step`")
+    for label, measure in query.measures.items():
+        named = next((name for name in measure.others if name in chosen), None)
+        if named is not None:
+            says = f"is made of {shown(named)!r}, whose clip noise chooses"
+            hint = "divide the published numbers, or write a clip of two numbers"
+            findings.add("DPR-S461", (*at, "measures", label), says, hint, (*at, "measures", named))

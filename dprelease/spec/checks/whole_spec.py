@@ -17,7 +17,7 @@ from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
-from dprelease.spec.checks.measures import check_counted, check_measures
+from dprelease.spec.checks.measures import check_chosen_clips, check_counted, check_measures
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit
@@ -99,6 +99,8 @@ def _check_query(
         check_row_keys(spec, query, table, at, findings)
         check_query_bounds(query, table, at, findings)
     check_measures(query, table, limits, at, findings)
+    if table is not None:
+        check_chosen_clips(query, table, limits, at, findings)
     check_counted(spec, query, at, findings)
     if query.top_k is None:
         check_accuracy(spec, query, at, findings)

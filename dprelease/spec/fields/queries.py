@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -21,7 +22,9 @@ from pydantic.config import JsonDict
 from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
 from dprelease.canonical import GrownValue
+from dprelease.catalog.chosen_clip import ChosenClip
 from dprelease.measures import MEASURES, AskedMeasure, Measure
+from dprelease.spec.fields.clips import chosen_clip
 from dprelease.spec.fields.compare import CompareSpec
 from dprelease.spec.fields.figures import QueryBases
 from dprelease.spec.fields.value import SpecValue
@@ -87,13 +90,10 @@ def _measure(value: Any) -> Any:
     if len(kinds) != 1:
         raise _no_measure(value, kinds, example)
     problems: list[InitErrorDetails] = []
-    read = dict(value)
-    if read.get("weighted") is not None:
-        try:
-            read["weighted"] = true_or_false(read["weighted"])
-        except PydanticCustomError as wrong:
-            problems.append(InitErrorDetails(type=wrong, loc=("weighted",), input=read["weighted"]))
+    read = _with_forms(kinds[0], value, problems)
     for name, is_list in _numbers_of(kinds[0]).items():
+        if isinstance(value.get(name), ChosenClip | dict) and name == "clip":  # read already
+            continue
         if value.get(name) is None:  # as canonical JSON writes what was left out; no author can write it
             continue
         if is_list and not isinstance(value[name], list | tuple):
@@ -111,6 +111,22 @@ def _measure(value: Any) -> Any:
         read[name] = tuple(items) if is_list else next(iter(items), None)
     if problems:
         raise ValidationError.from_exception_data("measure", problems)
+    return read
+
+
+def _with_forms(kind: str, value: dict[str, Any], problems: list[InitErrorDetails]) -> dict[str, Any]:
+    """The mapping with what is written in a form of its own read: whether rows weigh, and a clip that noise chooses."""
+    forms: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
+        ("weighted", object, true_or_false),
+        ("clip", dict, partial(chosen_clip, kind)),
+    )
+    read = dict(value)
+    for name, form, reading in forms:
+        if read.get(name) is not None and isinstance(read[name], form):
+            try:
+                read[name] = reading(read[name])
+            except PydanticCustomError as wrong:
+                problems.append(InitErrorDetails(type=wrong, loc=(name,), input=read[name]))
     return read
 
 

@@ -75,8 +75,14 @@ def path_of(loc: tuple[int | str, ...]) -> Path:
     if len(loc) > 5 and pattern(loc[:5]) == "tables.*.columns.*.keys":
         return (*loc[:5], *loc[6:])
     if len(loc) > 5 and pattern(loc[:4]) == "queries.*.measures.*" and loc[4] in MEASURES:
-        return (*loc[:4], *loc[5:])
+        return _without_form((*loc[:4], *loc[5:]))
     return loc
+
+
+def _without_form(loc: tuple[int | str, ...]) -> Path:
+    """Without the form of a clip (``measures.clipped.Clip``)."""
+    form = loc[5:6] in (("written",), ("chosen",)) and loc[4] == "clip"
+    return (*loc[:5], *loc[6:]) if form else loc
 
 
 def problems_of(error: ValidationError, places: Places, models: Models) -> list[tuple[Path, Problem]]:
