@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dprelease.canonical import one_of
+from dprelease.words import marked
 
 __all__ = ["FORMATS", "USUAL", "Format", "FormatName"]
 
@@ -83,7 +84,12 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         render="formats.datapackage:text_files",
         media_type="text/csv",
         ending=".csv",
-        once=(("datapackage.json", "what every column of the CSV files is, for programs (Frictionless Data Package)"),),
+        once=(
+            (
+                "datapackage.json",
+                marked("what every column of the CSV files is, for programs (Frictionless Data Package)"),
+            ),
+        ),
         cost=60,
         all_digits=True,
         any_size=True,
@@ -123,7 +129,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         label="Workbook",
         render="formats.xlsx:xlsx_files",
         media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        once=(("tables/workbook.xlsx", "every table as a sheet, for Excel and LibreOffice"),),
+        once=(("tables/workbook.xlsx", marked("every table as a sheet, for Excel and LibreOffice")),),
         cost=60,
         made_with=("xlsxwriter", "zlib"),
     ),
@@ -132,7 +138,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         label="Certificate",
         render="accounting.certificate:certificate_files",
         media_type="application/pdf",
-        once=(("certificate.pdf", "a summary of the accounting to sign and file"),),
+        once=(("certificate.pdf", marked("a summary of the accounting to sign and file")),),
         as_filed=False,
         made_with=("weasyprint", "zlib"),
         machine="the fonts of this machine may be others",
@@ -143,7 +149,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         label="Pages",
         render="site.html:html_files",
         media_type="text/html",
-        once=(("index.html", ""), ("accounting.html", "what was spent and why")),
+        once=(("index.html", ""), ("accounting.html", marked("what was spent and why"))),
         folder="pages/",
         as_filed=False,
         made_with=("jinja2",),

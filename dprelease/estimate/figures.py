@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from dprelease.canonical import Value
 from dprelease.measures import Possible
+from dprelease.words import marked
 
 __all__ = ["STATES", "SYMBOLS", "FigureRules", "ShareLimits", "ShowRules", "usual_base"]
 
@@ -30,11 +31,11 @@ Flags = npt.NDArray[np.bool_]
 
 # What a number can be that needs a sign, with the words of its legend.
 STATES = {
-    "caution": "use with care: half of its interval is more than {caution} % of the number",
-    "unreliable": "unreliable: half of its interval is more than {unreliable} % of the number",
-    "withheld": "withheld after the noise, because a noisy number of its row was below a limit",
-    "no_estimate": "no estimate: it cannot be made of the noisy measurements",
-    "low": "rounds to 0, and its interval does not hold 0",
+    "caution": marked("use with care: half of its interval is more than {caution} % of the number"),
+    "unreliable": marked("unreliable: half of its interval is more than {unreliable} % of the number"),
+    "withheld": marked("withheld after the noise, because a noisy number of its row was below a limit"),
+    "no_estimate": marked("no estimate: it cannot be made of the noisy measurements"),
+    "low": marked("rounds to 0, and its interval does not hold 0"),
 }
 # Letters in square brackets, as the UK Government Analysis Function has them; [w] and [caution] are said by a legend.
 SYMBOLS = {

@@ -38,6 +38,7 @@ from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
+from dprelease.words import listed, marked, say, written
 
 __all__ = ["html_files", "site_files"]
 
@@ -48,13 +49,13 @@ _RUN = 50  # tables under one heading of the contents, where their keys give too
 # Files of every bundle; these need not be made before the page.
 ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
 _BESIDE = {
-    "measurements/recipe.json": "the noisy measurements themselves, and how every number was made of them",
-    "accounting.json": "the same for programs",
-    "registry.yaml": "an entry for the registry of deployments of differential privacy",
-    "nist-800-226.md": "answers to what NIST SP 800-226 asks",
-    "plan.json": "everything that was decided before the data was read",
-    "facts.json": "what the ledger and the environment said",
-    "manifest.json": "every file with its size and SHA-256",
+    "measurements/recipe.json": marked("the noisy measurements themselves, and how every number was made of them"),
+    "accounting.json": marked("the same for programs"),
+    "registry.yaml": marked("an entry for the registry of deployments of differential privacy"),
+    "nist-800-226.md": marked("answers to what NIST SP 800-226 asks"),
+    "plan.json": marked("everything that was decided before the data was read"),
+    "facts.json": marked("what the ledger and the environment said"),
+    "manifest.json": marked("every file with its size and SHA-256"),
 }
 # What is listed first, in this order; files of formats that are not named here stand before all else.
 _ORDER = (
@@ -65,7 +66,7 @@ _ORDER = (
     "accounting.json",
     "certificate.pdf",
 )
-_SIGNATURE = ("manifest.sig", "the signature over the manifest")
+_SIGNATURE = ("manifest.sig", marked("the signature over the manifest"))
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,7 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         pages_shared=bool(several_on),
         files=others(files, signed=bool(content.facts.signer)),
         root="",
+        home="",
     )
     return {INDEX: made, **found}
 
@@ -204,6 +206,7 @@ def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
             after=whole.pages[at + 1] if at + 1 < len(whole.pages) else None,
             pages=listed,
             root="../",
+            home="../",
         )
     return found
 
@@ -221,6 +224,7 @@ def _shared_pages(pages: Mapping[str, Sequence[Section]], shared: Mapping[str, A
             after=paths[at + 1],
             pages=len(pages),
             root="../",
+            home="../",
         )
         for at, path in enumerate(pages, start=1)
     }
@@ -259,7 +263,11 @@ def _guarantee(content: Content) -> dict[str, Any]:
 def _account(facts: AccountFacts) -> dict[str, str]:
     """An account and its cap, each figure with its delta; a cap in rho has none, and is on the accounting page."""
     after, cap = facts.after, facts.cap
-    most = "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}"
+    most = (
+        ""
+        if cap.epsilon is None
+        else say("ε = {epsilon} at δ = {delta}", epsilon=at_most(cap.epsilon), delta=at_most(cap.delta))
+    )
     return {"name": facts.label, "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
 
@@ -281,11 +289,11 @@ def _section(
         measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
         about=(
             *about_rows(content.plan, query),
-            *([PAGE_MOVED if figures is None else PAGE_MOVED_HELD] if moved else []),
+            *([say(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
             *rounded_words(table),
         ),
         beside=not_in_the_margins(content.plan, query) if table.measures else (),
-        below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
+        below=say("the noisy {measure} was below {limit}", measure=limit[0], limit=at_most(limit[1])) if limit else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
         moved=moved,
@@ -309,8 +317,9 @@ def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
 
 def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
     if query is None or (measure.measure is None and query.workload is None):
-        covers = "margin" if measure.unadjusted is None else "interval"
-        return f"made of published numbers; its {covers} covers their noise, by simulation"
+        if measure.unadjusted is None:
+            return say("made of published numbers; its margin covers their noise, by simulation")
+        return say("made of published numbers; its interval covers their noise, by simulation")
     return described(measure.measure or query.measures[measure.name], plan.catalog.tables[query.table], str(plan.unit))
 
 
@@ -327,13 +336,16 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     found: dict[str, list[dict[str, Any]]] = {}
     for table, entry in tables:
         names = [column.name for column in table.key_columns]
-        keys = f"By {', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]}" if names else "One number each"
-        found.setdefault("Derived tables" if table.derived else keys, []).append(entry)
+        keys = say("By {columns}", columns=listed(names)) if names else say("One number each")
+        found.setdefault(say("Derived tables") if table.derived else keys, []).append(entry)
     if len(found) > _MOST_GROUPS:
         entries = [entry for _, entry in tables]
         starts = range(0, len(entries), _RUN)
         runs = (entries[start : start + _RUN] for start in starts)
-        found = {f"Tables {at + 1} to {at + len(run)}": list(run) for at, run in zip(starts, runs, strict=True)}
+        found = {
+            say("Tables {first} to {last}", first=at + 1, last=at + len(run)): list(run)
+            for at, run in zip(starts, runs, strict=True)
+        }
     return [
         {"name": f"group-{at}", "heading": words, "entries": each} for at, (words, each) in enumerate(found.items(), 1)
     ]
@@ -361,11 +373,13 @@ def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str]
     """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
     told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
     order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
-    listed = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
-    found = [(path, told[path]) for path in listed if path in files or path in ALWAYS]
-    return (*found, _SIGNATURE) if signed else tuple(found)
+    in_order = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
+    found = [(path, say(told[path])) for path in in_order if path in files or path in ALWAYS]
+    return (*found, (_SIGNATURE[0], say(_SIGNATURE[1]))) if signed else tuple(found)
 
 
 def size(count: int) -> str:
     """A number of bytes as a person reads it."""
-    return f"{count} bytes" if count < 1000 else f"{count / 1000:,.1f} kB" if count < 1e6 else f"{count / 1e6:,.1f} MB"
+    if count < 1000:
+        return say("{count} bytes", count=count)
+    return written(f"{count / 1000:,.1f}" if count < 1e6 else f"{count / 1e6:,.1f}") + (" kB" if count < 1e6 else " MB")
