@@ -71,9 +71,16 @@ class Format:
         each = (self.path(name) for name in tables) if self.ending else ()
         return (*each, *(path for path, _ in self.once))
 
-    def wrong(self, made: Iterable[str], tables: Iterable[str]) -> tuple[str, ...]:
-        """Paths that it made and does not declare, and those that it declares and did not make, in order."""
-        found = {path for path in made if not (self.folder and path.startswith(self.folder))}
+    def wrong(self, made: Iterable[str], tables: Iterable[str], languages: Iterable[str] = ()) -> tuple[str, ...]:
+        """Paths that it made and does not declare, and those that it declares and did not make, in order.
+
+        Args:
+            made: Its files.
+            tables: The names of the tables.
+            languages: Those of its pages beside the first one, each with a folder of its own.
+        """
+        folders = (self.folder, *(f"{tag}/" for tag in languages)) if self.folder else ()
+        found = {path for path in made if not path.startswith(folders)}
         return tuple(sorted(found ^ set(self.paths(tables))))
 
 

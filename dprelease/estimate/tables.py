@@ -70,6 +70,7 @@ class PublishedMeasure:
             too, no margin is published beside it, and pages show no number outside of its interval.
         base: Value, margin and ends were rounded to multiples of this after the noise; None: they were not.
         low: Where a number was rounded to 0 and its interval before did not hold 0; None: nothing was rounded.
+        title: What a reader of a page sees in the place of its name.
     """
 
     name: str
@@ -89,9 +90,15 @@ class PublishedMeasure:
     held: bool = False
     base: Fraction | None = None
     low: Flags | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))
+
+    @property
+    def shown(self) -> str:
+        """What a reader sees: its title, or its name."""
+        return self.title or self.name
 
     @property
     def unit(self) -> str:

@@ -71,7 +71,7 @@ class Ranged(Measure):
                 moved = say(", each value first moved into {low} to {high}", low=low, high=high)
         weight = self.row_weight(table)
         told = "" if weight is None else weighed(weight)
-        words = {"name": name, "column": self.column, "unit": unit}
+        words = {"name": name, "column": table.column(str(self.column)).shown, "unit": unit}
         value = (
             say("{name} of {column}{unit}", **words)
             if weight is None

@@ -126,14 +126,16 @@ class Count(_Counting):
         if weight is not None:
             if self.column is None:
                 return say("weighted number of records") + weighed(weight)
-            return say("weighted number of records in which {column} has a value", column=self.count) + weighed(weight)
+            return say(
+                "weighted number of records in which {column} has a value", column=table.column(self.count).shown
+            ) + weighed(weight)
         if self.count == "units" and table.unit_id is not None:
             return say("number of units: each {unit} once in a cell", unit=unit)
         if self.column is None and table.unit_id is not None:
             return say("number of rows")
         if self.column is None:
             return say("number of rows; a row is declared to be one {unit}", unit=unit)
-        return say("number of rows in which {column} has a value", column=self.count)
+        return say("number of rows in which {column} has a value", column=table.column(self.count).shown)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the rows, the units, or the non-null values of a column."""
@@ -163,7 +165,7 @@ class CountDistinct(_Counting):
 
     def described(self, table: Table, unit: str) -> str:
         """The number of the column's different values, in words."""
-        return say("number of different values of {column}", column=self.count_distinct)
+        return say("number of different values of {column}", column=table.column(self.count_distinct).shown)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the different non-null values of the column."""

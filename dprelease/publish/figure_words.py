@@ -98,13 +98,13 @@ def _moved_words(table: PublishedTable) -> list[str]:
     if not moved:
         return []
     words = say(MOVED_HELD) if moved[0].held else say(MOVED)
-    return [f"{', '.join(each.name for each in moved)}: {words}"]
+    return [f"{', '.join(each.shown for each in moved)}: {words}"]
 
 
 def rounded_words(table: PublishedTable) -> list[str]:
     """Which numbers of a table were rounded, and to what; nothing where none was."""
     told = [
-        say("{name} to multiples of {base}", name=each.name, base=exact_text(each.base))
+        say("{name} to multiples of {base}", name=each.shown, base=exact_text(each.base))
         for each in table.measures
         if each.base is not None
     ]
@@ -114,7 +114,7 @@ def rounded_words(table: PublishedTable) -> list[str]:
 def notes_on_numbers(table: PublishedTable) -> list[str]:
     """Which numbers of a table were moved, which were rounded, and which are percentages."""
     units = [
-        say("{name}: in {unit}, with its margin and its interval.", name=each.name, unit=each.unit)
+        say("{name}: in {unit}, with its margin and its interval.", name=each.shown, unit=each.unit)
         for each in table.measures
         if each.unit
     ]

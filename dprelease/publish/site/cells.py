@@ -23,7 +23,7 @@ from dprelease.estimate.keys import coded
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.figure_words import Signs
-from dprelease.publish.html_text import inert
+from dprelease.publish.html_text import inert, told
 from dprelease.publish.numbers import with_margin, without_zeros
 from dprelease.words import say, written
 
@@ -89,7 +89,7 @@ def key_cell(column: Column, key: Key) -> str:
     code = key_as_text(key)
     label = column.labels.get(code, code)
     beside = f' <bdi class="code">{inert(code)}</bdi>' if label != code else ""
-    return f"{_HEAD}><bdi>{inert(label)}</bdi>{beside}</th>"
+    return f"{_HEAD}>{told(label)}{beside}</th>"
 
 
 def _keys(column: Column, keys: Sequence[Key]) -> list[str]:
@@ -193,8 +193,8 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
                 f'<td class="num"><span class="before">{told}</span></td>',
             )
         else:
-            told = _held(value, margin, lower, upper, measure.places, margins, cut=cut, rounded=rounded)
-            cell = f'<td class="num">{told}{sampled if " ± " in told else ""}{flags}</td>'
+            said = _held(value, margin, lower, upper, measure.places, margins, cut=cut, rounded=rounded)
+            cell = f'<td class="num">{said}{sampled if " ± " in said else ""}{flags}</td>'
             yield _greyed(cell) if status == "unreliable" else cell
 
 

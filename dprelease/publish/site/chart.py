@@ -139,7 +139,7 @@ def chart(table: PublishedTable, measure: PublishedMeasure) -> Chart | None:
     shown = _shown(table, measure)
     if not _readable(table) or sum(each.there for each in shown) < 2:
         return None
-    return _drawn(measure.name, shown, shown, _line(measure), dots=_dots(measure))
+    return _drawn(measure.shown, shown, shown, _line(measure), dots=_dots(measure))
 
 
 def _readable(table: PublishedTable) -> bool:
@@ -171,10 +171,10 @@ def _panels(table: PublishedTable, family: Sequence[PublishedMeasure]) -> Iterat
         return
     if not _by_rows(table):
         for measure, shown in zip(family, rows, strict=True):
-            yield _drawn(measure.name, shown, every, _line(measure), dots=True)
+            yield _drawn(measure.shown, shown, every, _line(measure), dots=True)
         return
     words = [f"{percent(_rank(each) or Fraction(0))} %" for each in family]
-    name = family[0].name.rpartition("_q")[0] or family[0].name
+    name = family[0].title or family[0].name.rpartition("_q")[0] or family[0].name
     for across in zip(*rows, strict=True):
         shown = [_Shown("", word, *_numbers(each)) for word, each in zip(words, across, strict=True)]
         title = f"{name}: {across[0].label}"

@@ -33,12 +33,13 @@ from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.packed import size_in
 from dprelease.publish.site.chart import Chart, charts_of
-from dprelease.publish.site.front import key_figures, tables_on_front
+from dprelease.publish.site.front import key_figures, series_of, tables_on_front
+from dprelease.publish.site.localised import described_by_author, in_spoken_language, languages_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
-from dprelease.words import listed, marked, say, written
+from dprelease.words import LANGUAGES, listed, marked, say, speaking, spoken, written
 
 __all__ = ["html_files", "site_files"]
 
@@ -132,23 +133,35 @@ class Section:
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``."""
-    return {"accounting.html": accounting_page(content), **site_files(content, files)}
+    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``.
+
+    The pages of the first language stand in the bundle itself, those of each other one in a folder that is named after
+    it. ``accounting.html`` is in English: its sentences are those of ``accounting.json``.
+    """
+    found = {"accounting.html": accounting_page(content)}
+    for at, tag in enumerate(languages_of(content.plan)):
+        with speaking(tag):
+            pages = site_files(in_spoken_language(content), files, root="../" if at else "")
+        found.update({f"{tag}/{path}" if at else path: page for path, page in pages.items()})
+    return found
 
 
-def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """``index.html`` and ``pages/``.
+def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") -> dict[str, bytes]:
+    """``index.html`` and ``pages/`` in the language that is spoken.
 
     Args:
         content: The release.
         files: Made so far. The pages link to those among them that they know, with their sizes; so this comes last.
+        root: From the folder of these pages to that of the bundle.
     """
     plan = content.plan
     queries = {query.name: query for query in plan.queries}
     of = {name: query.workload for name, query in queries.items() if query.workload is not None}
     places = paged(content.tables, of.keys(), sharing=plan.publish.layout > 2)
-    several = {each.workload.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
-    shared = _shared(content)
+    shown = {name: {each.name: each.shown for each in table.columns} for name, table in plan.catalog.tables.items()}
+    made_of = crosstabs_of(plan.workloads, content.tables, places, shown)
+    several = {each.workload.name: each for each in made_of}
+    shared = _shared(content, root)
     on_front = tables_on_front(several.values())
     found: dict[str, bytes] = {}
     sections, entries, several_on, fronts, single = [], [], dict[str, list[Section]](), dict[str, list[Section]](), []
@@ -167,13 +180,13 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         if place.shared:
             several_on.setdefault(place.pages[0].path, []).append(whole.of_rows(0, table.cells))
         else:
-            found.update(_own_pages(whole, shared))
-    found.update(_shared_pages(several_on, shared))
+            found.update(_own_pages(plan, whole, shared))
+    found.update(_shared_pages(plan, several_on, shared))
     for each in several.values():
-        found.update(workload_pages(each, shared))
+        found.update(workload_pages(each, {**shared, "others": _others(plan, shared["root"], INDEX)}))
     made = render_page(
         "index.html.j2",
-        **shared,
+        **{name: each for name, each in shared.items() if name not in ("root", "home")},
         **_guarantee(content),
         **reading_of(content),
         sections=sections,
@@ -187,13 +200,38 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         listed=len(entries) > len(sections),
         pages_shared=bool(several_on),
         files=others(files, signed=bool(content.facts.signer)),
-        root="",
+        abstract=_abstract(plan),
+        series=series_of(plan, content.facts),
+        others=_others(plan, root, INDEX),
+        root=root,
         home="",
     )
     return {INDEX: made, **found}
 
 
-def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
+def _abstract(plan: ReleasePlan) -> str:
+    """The author's paragraph, in the language that is spoken; empty where there is none."""
+    names = plan.catalog.names
+    return "" if names is None else names.said("release", "abstract", language=spoken().tag)
+
+
+def _others(plan: ReleasePlan, root: str, path: str) -> tuple[tuple[str, str, str], ...]:
+    """The same page in every other language: its tag, its name, and where it is.
+
+    Args:
+        plan: The plan.
+        root: From the page to the folder of the bundle.
+        path: Of the page, from the folder of its language; it is one that every language has.
+    """
+    tags = languages_of(plan)
+    return tuple(
+        (tag, LANGUAGES[tag].name, f"{root}{f'{tag}/' if at else ''}{path}")
+        for at, tag in enumerate(tags)
+        if tag != spoken().tag
+    )
+
+
+def _own_pages(plan: ReleasePlan, whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
     listed = whole.pages[:: -(-len(whole.pages) // _MOST_PAGES) or 1]
     found = {}
     for at, here in enumerate(whole.pages):
@@ -205,13 +243,14 @@ def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
             before=whole.pages[at - 1] if at else None,
             after=whole.pages[at + 1] if at + 1 < len(whole.pages) else None,
             pages=listed,
-            root="../",
-            home="../",
+            others=_others(plan, shared["root"], whole.pages[0].path),
         )
     return found
 
 
-def _shared_pages(pages: Mapping[str, Sequence[Section]], shared: Mapping[str, Any]) -> dict[str, bytes]:
+def _shared_pages(
+    plan: ReleasePlan, pages: Mapping[str, Sequence[Section]], shared: Mapping[str, Any]
+) -> dict[str, bytes]:
     """Pages that several small tables are on, by their paths."""
     paths = ["", *pages, ""]
     return {
@@ -223,15 +262,14 @@ def _shared_pages(pages: Mapping[str, Sequence[Section]], shared: Mapping[str, A
             before=paths[at - 1],
             after=paths[at + 1],
             pages=len(pages),
-            root="../",
-            home="../",
+            others=_others(plan, shared["root"], INDEX),
         )
         for at, path in enumerate(pages, start=1)
     }
 
 
-def _shared(content: Content) -> dict[str, Any]:
-    """What every page says."""
+def _shared(content: Content, root: str) -> dict[str, Any]:
+    """What every page in ``pages/`` says, and the index, which says otherwise where it is."""
     publish = content.plan.publish
     above = publish.unreliable_above
     return {
@@ -240,6 +278,8 @@ def _shared(content: Content) -> dict[str, Any]:
         "withheld": publish.unreliable_show == "blank",
         "held": publish.figures is not None,
         "judged": judged_words(publish),
+        "root": f"../{root}",
+        "home": "../",
     }
 
 
@@ -286,8 +326,9 @@ def _section(
     return Section(
         table=table,
         title=_title(table, crosstabs),
-        measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
+        measures=tuple((each.shown, _meaning(content.plan, query, each)) for each in table.measures),
         about=(
+            *described_by_author(content.plan, table.name if crosstabs is None else crosstabs.workload.name),
             *about_rows(content.plan, query),
             *([say(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
             *rounded_words(table),
@@ -335,7 +376,7 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     """The tables by their keys, in published order; in runs of 50 where that gives over 30 headings."""
     found: dict[str, list[dict[str, Any]]] = {}
     for table, entry in tables:
-        names = [column.name for column in table.key_columns]
+        names = [column.shown for column in table.key_columns]
         keys = say("By {columns}", columns=listed(names)) if names else say("One number each")
         found.setdefault(say("Derived tables") if table.derived else keys, []).append(entry)
     if len(found) > _MOST_GROUPS:

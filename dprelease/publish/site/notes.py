@@ -93,7 +93,7 @@ def top_codes(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
             yield say(
                 "{key} of {column} stands for {least} and more: larger values were moved there.",
                 key=key,
-                column=column.name,
+                column=column.shown,
                 least=exact_text(least),
             )
 
@@ -124,13 +124,13 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
 
 def _left_out(plan: ReleasePlan, query: PlannedQuery, table: Table) -> Iterator[str]:
     if table.unit_id is not None and table.null_id == "drop":
-        yield say("Rows without {column} are left out.", column=table.unit_id)
+        yield say("Rows without {column} are left out.", column=table.column(table.unit_id).shown)
     needed, here = tuple(dict.fromkeys((*query.by, *query.complete))), say("nowhere in this table")
     if query.workload is not None:  # a row counts in all of its tables or in none, so that they add up
         workload = plan.workload(query.workload)
         needed = (*workload.levels[-1:], *workload.attributes)
         here = say("in none of the tables of {title}", title=workload.title or workload.name)
-    lost = [name for name in needed if table.column(name).null is None]
+    lost = [table.column(name).shown for name in needed if table.column(name).null is None]
     if lost and not query.private:
         yield say(
             "Rows whose {columns} is missing, or is not among the keys, count {here}.", columns=_either(lost), here=here
@@ -200,10 +200,10 @@ def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
 
 
 def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
-    target = measure.column
-    if measure.grid_kind is None or target is None:
+    if measure.grid_kind is None or measure.column is None:
         return
-    column = table.column(target)
+    column = table.column(measure.column)
+    target = column.shown
     if column.range is not None and column.outside == "null":
         span = _span(column.range.low, column.range.high)
         yield say("A value of {column} outside {span} counts as missing.", column=target, span=span)
@@ -322,5 +322,5 @@ def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
         for value, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
             plain = not measure.held or lower < value < upper
             if status == "ok" and math.isfinite(margin) and plain:
-                return measure.name, *with_margin(value, margin, measure.places)
+                return measure.shown, *with_margin(value, margin, measure.places)
     return None

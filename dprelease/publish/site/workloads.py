@@ -81,12 +81,14 @@ class Crosstabs:
         tables: Its published tables, by name.
         paths: The first page of each.
         listed: Whether its tree stands on the index.
+        shown: What a reader sees of a column, by its name.
     """
 
     workload: Workload
     tables: Mapping[str, PublishedTable]
     paths: Mapping[str, str]
     listed: bool
+    shown: Mapping[str, str]
 
     @property
     def title(self) -> str:
@@ -106,7 +108,7 @@ class Crosstabs:
     @property
     def about(self) -> tuple[str, ...]:
         """What a reader must know of all of its tables."""
-        levels, attributes = self.workload.levels, self.workload.attributes
+        levels, attributes = map(self._shown, (self.workload.levels, self.workload.attributes))
         counted = {"tables": so_many(len(self.workload.tables), "table"), "columns": _row(attributes)}
         if levels:
             counted |= {"levels": amount(len(levels)), "names": _row(levels)}
@@ -138,7 +140,8 @@ class Crosstabs:
         counts = Counter(at for axes in self.workload.sets for at in axes)
         levels = max(1, len(self.workload.levels))
         return tuple(
-            Link(self.column_path(at), name, counts[at] * levels) for at, name in enumerate(self.workload.attributes)
+            Link(self.column_path(at), name, counts[at] * levels)
+            for at, name in enumerate(self._shown(self.workload.attributes))
         )
 
     def related(self, table: str) -> Related:
@@ -146,8 +149,8 @@ class Crosstabs:
         level, axes = self.workload.place(table)
         return Related(
             words=self.words(axes),
-            level=self.workload.levels[level] if self.workload.levels else "",
-            levels=tuple(self._link(at, axes, column) for at, column in enumerate(self.workload.levels)),
+            level=self.levels[level] if self.levels else "",
+            levels=tuple(self._link(at, axes, column) for at, column in enumerate(self.levels)),
             fewer=tuple(self._link(level, each) for each in self._fewer[axes]),
             more=tuple(self._link(level, each) for each in self._more[axes]),
             columns=tuple(self.columns[at] for at in axes),
@@ -158,12 +161,20 @@ class Crosstabs:
         level, axes = self.workload.place(table)
         words = {"title": self.title, "columns": self.words(axes)}
         if self.workload.levels:
-            return say("{title}: {columns}, at level {level}", **words, level=self.workload.levels[level])
+            return say("{title}: {columns}, at level {level}", **words, level=self.levels[level])
         return say("{title}: {columns}", **words)
 
     def words(self, axes: Axes) -> str:
         """A set as a reader sees it."""
-        return " × ".join(self.workload.attributes[at] for at in axes) or say(_TOTAL)
+        return " × ".join(self._shown([self.workload.attributes[at] for at in axes])) or say(_TOTAL)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """What a reader sees of its levels."""
+        return self._shown(self.workload.levels)
+
+    def _shown(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self.shown.get(each, each) for each in columns)
 
     def column_path(self, attribute: int) -> str:
         """The page of the tables with an attribute."""
@@ -203,13 +214,16 @@ class Crosstabs:
 
 
 def crosstabs_of(
-    workloads: Sequence[Workload], tables: Sequence[PublishedTable], places: Sequence[Paged]
+    workloads: Sequence[Workload],
+    tables: Sequence[PublishedTable],
+    places: Sequence[Paged],
+    shown: Mapping[str, Mapping[str, str]],
 ) -> tuple[Crosstabs, ...]:
     """Every workload with its tables, in the order of the plan."""
     named = {table.name: table for table in tables}
     paths = {table.name: place.pages[0].path for table, place in zip(tables, places, strict=True) if place.pages}
     listed = sum(len(each.tables) for each in workloads) <= MOST_LISTED
-    return tuple(Crosstabs(each, named, paths, listed) for each in workloads)
+    return tuple(Crosstabs(each, named, paths, listed, shown.get(each.table, {})) for each in workloads)
 
 
 def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, bytes]:
@@ -217,12 +231,12 @@ def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, byt
 
     def made(heading: str, attribute: int | None = None, current: str = "") -> bytes:
         branches = found.branches(attribute)
-        words = {"heading": heading, "branches": branches, "current": current, "root": "../", "home": "../"}
+        words = {"heading": heading, "branches": branches, "current": current}
         return render_page("workload.html.j2", **shared, workload=found, **words)
 
     pages = {
         found.column_path(at): made(say("Tables with {column}", column=column), at, column)
-        for at, column in enumerate(found.workload.attributes)
+        for at, column in enumerate(link.words for link in found.columns)
     }
     return pages if found.listed else {**pages, found.home: made(found.title)}
 

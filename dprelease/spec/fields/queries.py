@@ -23,6 +23,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownEr
 from dprelease.canonical import GrownValue
 from dprelease.measures import MEASURES, AskedMeasure, Measure
 from dprelease.spec.fields.figures import QueryBases
+from dprelease.spec.fields.told import NameSpec, Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
     MarginalsSpec,
@@ -38,7 +39,6 @@ from dprelease.spec.text.scalars import (
     PositiveWhole,
     Relative,
     Share,
-    Text,
     exact_number,
     kind_of,
     refuse,
@@ -238,9 +238,22 @@ class QuerySpec(SpecValue, GrownValue):
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals", "round")
+    LATER: ClassVar[tuple[str, ...]] = (
+        "marginals",
+        "levels",
+        "shares",
+        "ranges",
+        "totals",
+        "round",
+        "description",
+        "condition",
+        "names",
+    )
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
-    title: Text = Field("", description="What a reader sees above the table.")
+    title: Told = Field("", description="What a reader sees above the table.")
+    description: Told = Field("", description="What it is, in the author's words, below its title.")
+    condition: Told = Field("", description="What `where` says, in words.")
+    names: dict[str, NameSpec] = Field({}, description="What a reader sees of a published number, by its name.")
     table: Filled = Field(description="A name under `tables`.")
     where: Filled | None = Field(None, description="The rows that are looked at, as an expression that is true there.")
     by: tuple[Filled, ...] = Field((), description="Columns with keys; empty: one number for the whole table.")
