@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dprelease.canonical import one_of
+from dprelease.words import marked
 
 __all__ = ["CERTIFICATE", "FORMATS", "USUAL", "Format", "FormatName"]
 
@@ -68,9 +69,16 @@ class Format:
         each = (self.path(name) for name in tables) if self.ending else ()
         return (*each, *(path for path, _ in self.once))
 
-    def wrong(self, made: Iterable[str], tables: Iterable[str]) -> tuple[str, ...]:
-        """Paths that it made and does not declare, and those that it declares and did not make, in order."""
-        found = {path for path in made if not (self.folder and path.startswith(self.folder))}
+    def wrong(self, made: Iterable[str], tables: Iterable[str], languages: Iterable[str] = ()) -> tuple[str, ...]:
+        """Paths that it made and does not declare, and those that it declares and did not make, in order.
+
+        Args:
+            made: Its files.
+            tables: The names of the tables.
+            languages: Those of its pages beside the first one, each with a folder of its own.
+        """
+        folders = (self.folder, *(f"{tag}/" for tag in languages)) if self.folder else ()
+        found = {path for path in made if not path.startswith(folders)}
         return tuple(sorted(found ^ set(self.paths(tables))))
 
 
@@ -81,7 +89,12 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         render="formats.datapackage:text_files",
         media_type="text/csv",
         ending=".csv",
-        once=(("datapackage.json", "what every column of the CSV files is, for programs (Frictionless Data Package)"),),
+        once=(
+            (
+                "datapackage.json",
+                marked("what every column of the CSV files is, for programs (Frictionless Data Package)"),
+            ),
+        ),
         cost=60,
         all_digits=True,
         any_size=True,
@@ -121,7 +134,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         label="Workbook",
         render="formats.xlsx:xlsx_files",
         media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        once=(("tables/workbook.xlsx", "every table as a sheet, for Excel and LibreOffice"),),
+        once=(("tables/workbook.xlsx", marked("every table as a sheet, for Excel and LibreOffice")),),
         cost=60,
         made_with=("xlsxwriter", "zlib"),
     ),
@@ -130,7 +143,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         label="Certificate",
         render="certificate.pdf:certificate_files",
         media_type="application/pdf",
-        once=(("certificate.pdf", "a summary of the accounting to sign and file"),),
+        once=(("certificate.pdf", marked("a summary of the accounting to sign and file")),),
         as_filed=False,
         made_with=("typst",),
         requires="certificate.compiler:require_typst",
@@ -140,7 +153,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         label="Pages",
         render="site.html:html_files",
         media_type="text/html",
-        once=(("index.html", ""), ("accounting.html", "what was spent and why")),
+        once=(("index.html", ""), ("accounting.html", marked("what was spent and why"))),
         folder="pages/",
         as_filed=False,
         made_with=("jinja2",),

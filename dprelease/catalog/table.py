@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import GrownValue, Value
+from dprelease.catalog.names import Names
 from dprelease.catalog.source import AnySource, DatabaseSource, DeltaSource, Source
 from dprelease.catalog.weight import Weighting
 from dprelease.errors import BrokenPromiseError
@@ -121,9 +122,10 @@ class Column(GrownValue):
         lent_by: The confidential table that a join adds this column from; None: no such join does.
         derivation: How it is computed from other columns of the row; None: it is not.
         partition: Whether its value stands in the path of a file, in a folder ``name=value``.
+        title: What a reader of a page sees in the place of its name; plans have it in ``Catalog.names``.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from", "partition")
+    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from", "partition", "title")
     name: str
     type: ColumnType
     keys: tuple[Key, ...] | None = None
@@ -139,6 +141,7 @@ class Column(GrownValue):
     lent_by: str | None = None
     derivation: Derivation | None = None
     partition: bool = False
+    title: str = ""
 
     def grid_of(self, kind: str) -> Fraction:
         """The grid that a quantity of this kind is measured on: ``quantile``, or one that is a sum of values.
@@ -148,6 +151,11 @@ class Column(GrownValue):
         ['1/1000000', '1/1000000', '1/1000']
         """
         return self.rank_step if kind == "quantile" and self.rank_step is not None else self.step
+
+    @property
+    def shown(self) -> str:
+        """What a reader sees: its title, or its name."""
+        return self.title or self.name
 
     @property
     def grids(self) -> tuple[Fraction, ...]:
@@ -362,14 +370,16 @@ class Catalog(GrownValue):
             cross product of its keys, rising.
         hierarchies: Those that queries use.
         zeros: For every workload with impossible key combinations, by its name: which these are.
+        names: What people are shown in the place of names, and in which languages; None: titles and labels alone.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("hierarchies", "zeros")
+    LATER: ClassVar[tuple[str, ...]] = ("hierarchies", "zeros", "names")
     tables: dict[str, Table]
     references: dict[str, Reference] = {}
     exclusions: dict[str, tuple[int, ...]] = {}
     hierarchies: dict[str, Hierarchy] = {}
     zeros: dict[str, Zeros] = {}
+    names: Names | None = None
 
 
 def _decimal(number: Fraction) -> str:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from dprelease.canonical import Value
 from dprelease.measures import Possible
+from dprelease.words import marked
 
 __all__ = ["COMPARED", "STATES", "SYMBOLS", "FigureRules", "ShareLimits", "ShowRules", "usual_base"]
 
@@ -30,13 +31,13 @@ Flags = npt.NDArray[np.bool_]
 
 # What a number can be that needs a sign, with the words of its legend.
 STATES = {
-    "caution": "use with care: half of its interval is more than {caution} % of the number",
-    "unreliable": "unreliable: half of its interval is more than {unreliable} % of the number",
-    "withheld": "withheld after the noise, because a noisy number of its row was below a limit",
-    "no_estimate": "no estimate: it cannot be made of the noisy measurements",
-    "low": "rounds to 0, and its interval does not hold 0",
-    "not_distinguishable": "not distinguishable from 0: noise alone may have made it",
-    "not_applicable": "not applicable: there is no such number in this row",
+    "caution": marked("use with care: half of its interval is more than {caution} % of the number"),
+    "unreliable": marked("unreliable: half of its interval is more than {unreliable} % of the number"),
+    "withheld": marked("withheld after the noise, because a noisy number of its row was below a limit"),
+    "no_estimate": marked("no estimate: it cannot be made of the noisy measurements"),
+    "low": marked("rounds to 0, and its interval does not hold 0"),
+    "not_distinguishable": marked("not distinguishable from 0: noise alone may have made it"),
+    "not_applicable": marked("not applicable: there is no such number in this row"),
 }
 COMPARED = ("not_distinguishable", "not_applicable")  # signs that only plans with columns that compare have
 # Letters in square brackets, as the UK Government Analysis Function has them; [w] and [caution] are said by a legend.

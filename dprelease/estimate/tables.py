@@ -74,6 +74,7 @@ class PublishedMeasure:
             same shape; None: it is none, or no law says it.
         compared: What it compares, where it is made of published numbers by their laws.
         never: Of such: the rows in which there is no such number, whatever was measured.
+        title: What a reader of a page sees in the place of its name.
     """
 
     name: str
@@ -96,9 +97,15 @@ class PublishedMeasure:
     p_value: Floats | None = None
     compared: Comparison | None = None
     never: Flags | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))
+
+    @property
+    def shown(self) -> str:
+        """What a reader sees: its title, or its name."""
+        return self.title or self.name
 
     @property
     def unit(self) -> str:

@@ -15,6 +15,7 @@ from dprelease.measures.base import Flaw, Measure
 from dprelease.measures.estimates import Expected
 from dprelease.measures.text import FormulaTerm, exact_text, operand, weighed
 from dprelease.noise import Law
+from dprelease.words import say
 
 __all__ = ["Clipped", "Ranged", "Summed", "clip_of", "in_proportion", "joint_margins", "mean_of"]
 
@@ -78,18 +79,45 @@ class Ranged(Measure):
         limits = self.limits
         if limits is None and declared is not None:
             limits = (declared.low, declared.high)
-        each = f"what one {one} adds up to in a cell" if self.per(table) == "unit_cell" else "each value"
-        moved = f", {each} first moved into {exact_text(limits[0])} to {exact_text(limits[1])}" if limits else ""
-        if self.chosen_clip is not None and limits is not None:
-            moved = f", {each} first moved into 0 to a clip that noise has chosen, {exact_text(limits[1])} at most"
+        moved = ""
+        if limits:
+            low, high = map(exact_text, limits)
+            if self.chosen_clip is not None:
+                moved = (
+                    say(
+                        ", what one {unit} adds up to in a cell first moved into 0 to a clip that noise has chosen, {high} "
+                        "at most",
+                        unit=one,
+                        high=high,
+                    )
+                    if self.per(table) == "unit_cell"
+                    else say(
+                        ", each value first moved into 0 to a clip that noise has chosen, {high} at most", high=high
+                    )
+                )
+            elif self.per(table) == "unit_cell":
+                moved = say(
+                    ", what one {unit} adds up to in a cell first moved into {low} to {high}",
+                    unit=one,
+                    low=low,
+                    high=high,
+                )
+            else:
+                moved = say(", each value first moved into {low} to {high}", low=low, high=high)
         weight = self.row_weight(table)
         told = "" if weight is None else weighed(weight)
-        return f"{'' if weight is None else 'weighted '}{name} of {self.column}{unit}{moved}{told}"
+        words = {"name": name, "column": table.column(str(self.column)).shown, "unit": unit}
+        value = (
+            say("{name} of {column}{unit}", **words)
+            if weight is None
+            else say("weighted {name} of {column}{unit}", **words)
+        )
+        return f"{value}{moved}{told}"
 
     def unit_of(self, table: Table) -> str:
         """The unit of the column in words, with the blank before it; empty where none is declared."""
         unit = table.column(str(self.column)).measured_in
-        return f" in {unit}" if unit else ""
+        return say(" in {unit}", unit=unit) if unit else ""
 
 
 class Clipped(Ranged):

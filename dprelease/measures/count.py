@@ -15,6 +15,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand, weighed
 from dprelease.noise import Law
+from dprelease.words import marked, say
 
 __all__ = ["Count", "CountDistinct"]
 
@@ -91,7 +92,7 @@ class Count(_Counting):
     """
 
     kind: ClassVar[str] = "count"
-    plural: ClassVar[str] = "Counts"
+    plural: ClassVar[str] = marked("Counts")
     method: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[tuple[str, ...]] = ("rows", "units")
     direct: ClassVar[bool] = True
@@ -123,13 +124,18 @@ class Count(_Counting):
         """What is counted; of rows also who is one, where that is only declared."""
         weight = self.row_weight(table)
         if weight is not None:
-            which = "" if self.column is None else f" in which {self.count} has a value"
-            return f"weighted number of records{which}{weighed(weight)}"
+            if self.column is None:
+                return say("weighted number of records") + weighed(weight)
+            return say(
+                "weighted number of records in which {column} has a value", column=table.column(self.count).shown
+            ) + weighed(weight)
         if self.count == "units" and table.unit_id is not None:
-            return f"number of units: each {unit} once in a cell"
+            return say("number of units: each {unit} once in a cell", unit=unit)
+        if self.column is None and table.unit_id is not None:
+            return say("number of rows")
         if self.column is None:
-            return "number of rows" + ("" if table.unit_id is not None else f"; a row is declared to be one {unit}")
-        return f"number of rows in which {self.count} has a value"
+            return say("number of rows; a row is declared to be one {unit}", unit=unit)
+        return say("number of rows in which {column} has a value", column=table.column(self.count).shown)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the rows, the units, or the non-null values of a column."""
@@ -153,13 +159,13 @@ class CountDistinct(_Counting):
     """
 
     kind: ClassVar[str] = "count_distinct"
-    plural: ClassVar[str] = "Numbers of different values"
+    plural: ClassVar[str] = marked("Numbers of different values")
     method: ClassVar[tuple[str, ...]] = ()
     count_distinct: str
 
     def described(self, table: Table, unit: str) -> str:
         """The number of the column's different values, in words."""
-        return f"number of different values of {self.count_distinct}"
+        return say("number of different values of {column}", column=table.column(self.count_distinct).shown)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the different non-null values of the column."""

@@ -21,6 +21,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
+from dprelease.words import marked, say
 
 __all__ = [
     "FEWEST_CLASSES",
@@ -91,14 +92,16 @@ class CountedQuantile(_Counted):
     """
 
     kind: ClassVar[str] = "counted_quantile"
-    plural: ClassVar[str] = "Quantiles from counts"
+    plural: ClassVar[str] = marked("Quantiles from counts")
     method: ClassVar[tuple[str, ...]] = (_COUNTED,)
     counted_quantile: str
     at: Fraction = Field(ge=0, le=1)
 
     def described(self, table: Table, unit: str) -> str:
         """The rank in percent."""
-        return self.of_values(f"quantile at {exact_text(100 * self.at)} %", self.unit_of(table), table, unit)
+        return self.of_values(
+            say("quantile at {percent} %", percent=exact_text(100 * self.at)), self.unit_of(table), table, unit
+        )
 
     def grid(self, quantities: Sequence[Quantity]) -> Fraction:
         """The step of the values."""
@@ -135,7 +138,7 @@ class CountedRatio(_Counted):
     """
 
     kind: ClassVar[str] = "counted_ratio"
-    plural: ClassVar[str] = "Ratios of quantiles"
+    plural: ClassVar[str] = marked("Ratios of quantiles")
     method: ClassVar[tuple[str, ...]] = (
         "A ratio of two quantiles is that of the two as they are published. Its interval is that of all ratios of "
         "values within the intervals of the two, each at half of what the confidence leaves. It is blank where the "
@@ -152,7 +155,8 @@ class CountedRatio(_Counted):
 
     def described(self, table: Table, unit: str) -> str:
         """Both ranks in percent."""
-        ranks = f"quantile at {exact_text(100 * self.over)} % over that at {exact_text(100 * self.under)} %"
+        over, under = exact_text(100 * self.over), exact_text(100 * self.under)
+        ranks = say("quantile at {over} % over that at {under} %", over=over, under=under)
         return self.of_values(ranks, "", table, unit)
 
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:
@@ -200,7 +204,7 @@ class CountedShare(_Counted):
 
     LATER: ClassVar[tuple[str, ...]] = (*_Counted.LATER, "show")
     kind: ClassVar[str] = "counted_share"
-    plural: ClassVar[str] = "Shares below a value"
+    plural: ClassVar[str] = marked("Shares below a value")
     method: ClassVar[tuple[str, ...]] = (
         "A share below a value is the noisy number of values below it over that of all of them, both of one draw, from "
         "0 to 1. Its interval holds every share at which a test by the law of the noise does not refuse it (Fieller). "
@@ -217,8 +221,10 @@ class CountedShare(_Counted):
 
     def described(self, table: Table, unit: str) -> str:
         """The value in its unit."""
-        words = self.of_values(f"share below {exact_text(self.below)}{self.unit_of(table)}", "", table, unit)
-        return f"{words}, in percent" if self.show == "percent" else words
+        words = self.of_values(
+            say("share below {value}{unit}", value=exact_text(self.below), unit=self.unit_of(table)), "", table, unit
+        )
+        return say("{words}, in percent", words=words) if self.show == "percent" else words
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """The counts of classes, one of which begins at the value; as for all such numbers.

@@ -16,6 +16,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
+from dprelease.words import marked, say
 
 __all__ = ["Mean"]
 
@@ -29,7 +30,7 @@ class Mean(Summed):
     """
 
     kind: ClassVar[str] = "mean"
-    plural: ClassVar[str] = "Means"
+    plural: ClassVar[str] = marked("Means")
     method: ClassVar[tuple[str, ...]] = (
         "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
         "It is held within its clip, and blank where the noisy count is below 1.",
@@ -42,7 +43,7 @@ class Mean(Summed):
 
     def described(self, table: Table, unit: str) -> str:
         """In the unit of the column."""
-        return self.of_values("mean", self.unit_of(table), table, unit)
+        return self.of_values(say("mean"), self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Two: the centred sum, and the number of non-null values."""

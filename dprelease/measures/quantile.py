@@ -37,6 +37,7 @@ from dprelease.measures.counted_quantile import (
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
+from dprelease.words import marked, say
 
 __all__ = ["Max", "Min", "Quantile", "Quantiles", "quantile_name"]
 
@@ -54,7 +55,7 @@ class Quantile(Ranged):
     """
 
     kind: ClassVar[str] = "quantile"
-    plural: ClassVar[str] = "Quantiles"
+    plural: ClassVar[str] = marked("Quantiles")
     method: ClassVar[tuple[str, ...]] = (
         "Quantiles that were asked for together are put in rising order. The margin of one follows from the others "
         "beside it and a noisy count of the column; it is blank where no such count was measured. It has no "
@@ -75,9 +76,11 @@ class Quantile(Ranged):
 
     def described(self, table: Table, unit: str) -> str:
         """The rank in percent, or which end it is."""
-        name = f"quantile at {exact_text(100 * self.at)} %"
-        if self.at in (0, 1):
-            name = f"{'least' if self.at == 0 else 'largest'} value, which noise places roughly,"
+        name = say("quantile at {percent} %", percent=exact_text(100 * self.at))
+        if self.at == 0:
+            name = say("least value, which noise places roughly,")
+        elif self.at == 1:
+            name = say("largest value, which noise places roughly,")
         return self.of_values(name, self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:

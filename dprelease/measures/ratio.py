@@ -26,6 +26,7 @@ from dprelease.measures.quotients import Draw, quotients, widest_reach, with_end
 from dprelease.measures.sum import Sum
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
+from dprelease.words import marked, say
 
 if TYPE_CHECKING:
     Part = Measure  # any kind that is planned as it is written; ``measures`` says which ones there are
@@ -50,7 +51,7 @@ class PlannedRatio(Measure):
     LATER: ClassVar[tuple[str, ...]] = ("weighted", "implied", "show")
     kind: ClassVar[str] = "ratio"
     tag: ClassVar[str] = "of"
-    plural: ClassVar[str] = "Ratios"
+    plural: ClassVar[str] = marked("Ratios")
     method: ClassVar[tuple[str, ...]] = (
         "A ratio is one published number over another, blank where the lower one is below one step of its grid; "
         "a part of a whole is held between 0 and 1. Its margin covers the noise of both, and is blank where the "
@@ -105,8 +106,8 @@ class PlannedRatio(Measure):
 
     def described(self, table: Table, unit: str) -> str:
         """By the names of the two measures."""
-        words = f"{self.ratio[0]} divided by {self.ratio[1]}"
-        return f"{words}, in percent" if self.show == "percent" else words
+        words = say("{above} divided by {below}", above=self.ratio[0], below=self.ratio[1])
+        return say("{words}, in percent", words=words) if self.show == "percent" else words
 
     def size(self, first: Quantity) -> int:
         """Not told by the first of its quantities: no ratio is of ratios."""

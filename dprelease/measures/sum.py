@@ -16,6 +16,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
+from dprelease.words import marked, say
 
 __all__ = ["Sum"]
 
@@ -31,7 +32,7 @@ class Sum(Summed):
     """
 
     kind: ClassVar[str] = "sum"
-    plural: ClassVar[str] = "Sums"
+    plural: ClassVar[str] = marked("Sums")
     method: ClassVar[tuple[str, ...]] = ()
     held: ClassVar[bool] = False
     foreseen: ClassVar[Literal["always"]] = "always"
@@ -45,7 +46,7 @@ class Sum(Summed):
 
     def described(self, table: Table, unit: str) -> str:
         """In the unit of the column."""
-        return self.of_values("sum", self.unit_of(table), table, unit)
+        return self.of_values(say("sum"), self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the clipped sum in grid steps."""

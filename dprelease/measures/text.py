@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.weight import RowWeight
+from dprelease.words import say, written
 
 __all__ = ["Formula", "FormulaTerm", "decimal", "exact_text", "operand", "weighed"]
 
@@ -52,9 +53,9 @@ def operand(value: int | Fraction) -> str:
 
 
 def decimal(number: Decimal) -> str:
-    """Plain digits in groups of three, with a minus sign that is not a hyphen."""
+    """Plain digits in groups of three, with a minus sign that is not a hyphen; in the language that is spoken."""
     text = f"{number:,f}" if number else f"{abs(number):,f}"
-    return text.replace("-", "−")
+    return written(text.replace("-", "−"))
 
 
 def exact_text(value: Fraction) -> str:
@@ -69,4 +70,8 @@ def weighed(weight: RowWeight) -> str:
     >>> weighed(RowWeight(column="PWGTP", step=Fraction(1), clip=500))
     ', each record counting as often as its PWGTP says, at most 500 times'
     """
-    return f", each record counting as often as its {weight.column} says, at most {exact_text(weight.in_units)} times"
+    return say(
+        ", each record counting as often as its {column} says, at most {most} times",
+        column=weight.column,
+        most=exact_text(weight.in_units),
+    )

@@ -25,6 +25,7 @@ from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
+from dprelease.words import marked, say
 
 __all__ = ["LARGEST_SQUARE", "Stddev", "Variance"]
 
@@ -109,15 +110,16 @@ class Variance(_Moments):
     """
 
     kind: ClassVar[str] = "variance"
-    plural: ClassVar[str] = "Variances"
+    plural: ClassVar[str] = marked("Variances")
     method: ClassVar[tuple[str, ...]] = _METHOD
     variance: str
 
     def described(self, table: Table, unit: str) -> str:
         """In squared units of the column."""
         named = table.column(self.variance).measured_in
-        squared = f" in {named}²" if named.isalpha() else f" in ({named})²"
-        return self.of_values("variance", squared if named else " in squared units of the column", table, unit)
+        squared = f"{named}²" if named.isalpha() else f"({named})²"
+        told = say(" in {unit}", unit=squared) if named else say(" in squared units of the column")
+        return self.of_values(say("variance"), told, table, unit)
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """In squared units of the column."""
@@ -156,13 +158,13 @@ class Stddev(_Moments):
     """The root of the variance of the clipped values in each cell; see :class:`Variance`."""
 
     kind: ClassVar[str] = "stddev"
-    plural: ClassVar[str] = "Standard deviations"
+    plural: ClassVar[str] = marked("Standard deviations")
     method: ClassVar[tuple[str, ...]] = (*_METHOD, "A standard deviation is the square root of such a variance.")
     stddev: str
 
     def described(self, table: Table, unit: str) -> str:
         """In the unit of the column."""
-        return self.of_values("standard deviation", self.unit_of(table), table, unit)
+        return self.of_values(say("standard deviation"), self.unit_of(table), table, unit)
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """In units of the column."""

@@ -20,6 +20,7 @@ from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
+from dprelease.words import listed, marked, say
 
 __all__ = [
     "NOTICE",
@@ -41,7 +42,7 @@ __all__ = [
     "table_names",
 ]
 
-NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
+NOTICE = marked("REHEARSAL ON MADE-UP DATA - NOT A RELEASE")
 
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 # Names that Windows keeps for devices, whatever their extension.
@@ -96,9 +97,9 @@ class Restated(GrownValue):
     @property
     def what(self) -> str:
         """What was wrong, as far as it can be told."""
-        wrong = ["the data were corrected"] if self.data == "corrected" else []
-        wrong += ["what is measured was changed"] if self.measured == "changed" else []
-        return " and ".join(wrong)
+        wrong = [say("the data were corrected")] if self.data == "corrected" else []
+        wrong += [say("what is measured was changed")] if self.measured == "changed" else []
+        return listed(wrong)
 
 
 class Looked(GrownValue):

@@ -14,6 +14,7 @@ from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, Publish, ReleasePlan
 from dprelease.plan.explain.figures import coarser_query
 from dprelease.publish.numbers import percent
+from dprelease.words import marked, say
 
 __all__ = [
     "MOVED",
@@ -31,27 +32,27 @@ __all__ = [
     "warning_above",
 ]
 
-MOVED = (
+MOVED = marked(
     "this number was moved after it was estimated. Margin, lower and upper end are about the estimate before, which "
     "stands beside it as unadjusted, and the number itself can lie outside of them."
 )
-MOVED_HELD = (
+MOVED_HELD = marked(
     "this number was moved after it was estimated. Lower and upper end hold what the noise allows, and the number "
     "itself as well; no margin about it can be promised. The estimate before, with its standard error, stands beside "
     "it as unadjusted: the one for sums of your own."
 )
-PAGE_MOVED = (
+PAGE_MOVED = marked(
     "Numbers were adjusted after they were estimated. The interval in brackets is about the estimate before, which "
     "stands beside each; the number itself can lie outside of it."
 )
-PAGE_MOVED_HELD = (
+PAGE_MOVED_HELD = marked(
     "Numbers were adjusted after they were estimated. The interval in brackets holds what the noise allows and the "
     "number itself; the estimate before stands beside it, and is the one for sums of your own."
 )
-_ROUNDED = (
-    "Rounded after the noise, for reading: {}. The nearest multiple was taken, of two the even one, and the ends of "
-    "intervals were moved outward. Rounded numbers may not add up. It protects nothing: the noisy measurements are "
-    "public."
+_ROUNDED = marked(
+    "Rounded after the noise, for reading: {numbers}. The nearest multiple was taken, of two the even one, and the "
+    "ends of intervals were moved outward. Rounded numbers may not add up. It protects nothing: the noisy "
+    "measurements are public."
 )
 
 
@@ -96,45 +97,80 @@ class Signs:
 def _moved_words(table: PublishedTable) -> list[str]:
     """Which numbers of a table were moved, and what stands beside them; nothing where none was."""
     moved = [each for each in table.measures if each.unadjusted is not None]
-    return [f"{', '.join(each.name for each in moved)}: {MOVED_HELD if moved[0].held else MOVED}"] if moved else []
+    if not moved:
+        return []
+    words = say(MOVED_HELD) if moved[0].held else say(MOVED)
+    return [f"{', '.join(each.shown for each in moved)}: {words}"]
 
 
 def rounded_words(table: PublishedTable) -> list[str]:
     """Which numbers of a table were rounded, and to what; nothing where none was."""
-    told = [f"{each.name} to multiples of {exact_text(each.base)}" for each in table.measures if each.base is not None]
-    return [_ROUNDED.format(", ".join(told))] if told else []
+    told = [
+        say("{name} to multiples of {base}", name=each.shown, base=exact_text(each.base))
+        for each in table.measures
+        if each.base is not None
+    ]
+    return [say(_ROUNDED, numbers=", ".join(told))] if told else []
 
 
 def notes_on_numbers(table: PublishedTable) -> list[str]:
     """Which numbers of a table were moved, which were rounded, and which are percentages."""
-    units = [f"{each.name}: in {each.unit}, with its margin and its interval." for each in table.measures if each.unit]
+    units = [
+        say("{name}: in {unit}, with its margin and its interval.", name=each.shown, unit=each.unit)
+        for each in table.measures
+        if each.unit
+    ]
     return [*_moved_words(table), *rounded_words(table), *units]
 
 
 def judged_words(publish: Publish) -> list[str]:
     """By what rules numbers are marked, withheld and rounded after the noise."""
     above, figures = publish.unreliable_above, publish.figures
-    done = "withheld" if publish.unreliable_show == "blank" else "marked unreliable"
     if figures is None:
-        return (
-            [] if above is None else [f"A number whose margin is more than {percent(above)} % of its size is {done}."]
-        )
+        return _judged_before(publish)
     found = []
-    if above is not None:
-        least = ", but for counts whose interval begins at 0" if publish.unreliable_show == "blank" else ""
-        found.append(f"A number is {done} where half its interval is more than {percent(above)} % of it{least}.")
+    if above is not None and publish.unreliable_show == "blank":
+        found.append(
+            say(
+                "A number is withheld where half its interval is more than {above} % of it, but for counts whose "
+                "interval begins at 0.",
+                above=percent(above),
+            )
+        )
+    elif above is not None:
+        found.append(
+            say(
+                "A number is marked unreliable where half its interval is more than {above} % of it.",
+                above=percent(above),
+            )
+        )
     if figures.caution_above is not None:
-        found.append(f"Above {percent(figures.caution_above)} % it is marked to be used with care.")
+        found.append(say("Above {above} % it is marked to be used with care.", above=percent(figures.caution_above)))
     if above is not None and figures.shares is not None:
         limits = figures.shares
         found.append(
-            f"A share is judged by the width of its interval: reliable up to {exact_text(limits.narrow)}, unreliable "
-            f"from {exact_text(limits.wide)} on, and between these where it is wider than {percent(limits.relative)} % "
-            "of the share, or of what the share leaves where that is smaller."
+            say(
+                "A share is judged by the width of its interval: reliable up to {narrow}, unreliable from {wide} on, "
+                "and between these where it is wider than {relative} % of the share, or of what the share leaves "
+                "where that is smaller.",
+                narrow=exact_text(limits.narrow),
+                wide=exact_text(limits.wide),
+                relative=percent(limits.relative),
+            )
         )
     if figures.bases:
-        found.append(_ROUNDED.format("some numbers, each to multiples of a base that its table names"))
+        found.append(say(_ROUNDED, numbers=say("some numbers, each to multiples of a base that its table names")))
     return found
+
+
+def _judged_before(publish: Publish) -> list[str]:
+    """The same of plans from before there were rules for figures."""
+    above = publish.unreliable_above
+    if above is None:
+        return []
+    if publish.unreliable_show == "blank":
+        return [say("A number whose margin is more than {above} % of its size is withheld.", above=percent(above))]
+    return [say("A number whose margin is more than {above} % of its size is marked unreliable.", above=percent(above))]
 
 
 def state_words(publish: Publish) -> dict[str, str]:
@@ -146,11 +182,11 @@ def state_words(publish: Publish) -> dict[str, str]:
         "caution": "" if figures.caution_above is None else percent(figures.caution_above),
         "unreliable": "" if publish.unreliable_above is None else percent(publish.unreliable_above),
     }
-    words = {state: text.format(**limits) for state, text in STATES.items() if state in figures.symbols}
+    words = {state: say(text, **limits) for state, text in STATES.items() if state in figures.symbols}
     if figures.shares is not None:
-        words["unreliable"] += " (a share: where its interval is wide in itself)"
+        words["unreliable"] += say(" (a share: where its interval is wide in itself)")
     if publish.unreliable_show == "blank":
-        words["unreliable"] += "; in the place of a number it is withheld for this"
+        words["unreliable"] += say("; in the place of a number it is withheld for this")
     return words
 
 
@@ -183,6 +219,8 @@ def warning_above(plan: ReleasePlan, table: PublishedTable, query: PlannedQuery 
     """What is said above a table most of whose numbers are unreliable, and where there are better ones."""
     if not mostly_unreliable(table):
         return ""
-    found = "More than half of the numbers of this table are unreliable: the noise is large beside them."
+    found = say("More than half of the numbers of this table are unreliable: the noise is large beside them.")
     other = None if query is None else coarser_query(plan, query)
-    return found if other is None else f"{found} “{other.title or other.name}” has the same by fewer keys."
+    if other is None:
+        return found
+    return f"{found} {say('“{table}” has the same by fewer keys.', table=other.title or other.name)}"

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 from dprelease.canonical import sha256
+from dprelease.catalog.names import Foreign
+from dprelease.words import amount, say_many, spoken, translated, within
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
-__all__ = ["inert", "moment_of", "render_page", "utc", "visible"]
+__all__ = ["inert", "moment_of", "render_page", "told", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
 _SPACES = "\t\n\r"
+_PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def visible(text: str) -> str:
@@ -41,6 +45,16 @@ def inert(text: str) -> Markup:
     Where a page is not made by a template, nothing but this makes text of an author or of a file part of it.
     """
     return escape(visible(text))
+
+
+def told(text: str) -> Markup:
+    """Words of an author between tags, apart from the direction around them; marked where they are foreign on the page.
+
+    >>> print(told("a < b"), told(Foreign("نعم", "ar")))
+    <bdi>a &lt; b</bdi> <bdi lang="ar" dir="rtl">نعم</bdi>
+    """
+    marks = f' lang="{text.tag}" dir="{text.direction}"' if isinstance(text, Foreign) else ""
+    return Markup(f"<bdi{marks}>{inert(text)}</bdi>")  # noqa: S704 - inert, and the tag of a language
 
 
 def _visible(sign: str) -> str:
@@ -81,7 +95,30 @@ def render_page(template: str, **context: Any) -> bytes:
         template: Its file name.
         context: What it names; a name that is missing is an error.
     """
-    return _environment().get_template(template).render(**context).encode()
+    return _environment().get_template(template).render(language=spoken(), **context).encode()
+
+
+def _said(text: str, /, **places: Any) -> Markup:
+    """A sentence of a template in the language that is spoken, with what belongs into its places made inert."""
+    said = Markup(translated(_with_places(text)))  # noqa: S704 - a sentence of a template or of a catalogue
+    return said.format(**{name: _finished(each) for name, each in places.items()})
+
+
+def _said_many(one: str, many: str, number: int, /, **places: Any) -> Markup:
+    """The sentence for one or that for several; the number itself stands at ``num``."""
+    kept = {name: f"{{{name}}}" for name in places if name != "num"}
+    said = say_many(_numbered(one), _numbered(many), number, **kept)
+    return Markup(said).format(**{name: _finished(places[name]) for name in kept})  # noqa: S704 - as above
+
+
+def _numbered(text: str) -> str:
+    return _with_places(text).replace("{num}", "{number}")
+
+
+@lru_cache(maxsize=1 << 12)
+def _with_places(text: str) -> str:
+    """A sentence as a template is compiled to have it, with its places as everywhere else: ``{name}``."""
+    return _PLACE.sub(r"{\1}", text).replace("%%", "%")
 
 
 @cache
@@ -89,7 +126,7 @@ def _environment() -> Environment:
     """The templates, each compiled once for every process, as Python keeps what it has compiled of its modules."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("dprelease.publish"),
         auto_reload=False,  # else every page looks whether a template has changed
         autoescape=True,
@@ -99,7 +136,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         bytecode_cache=_compiled(),
+        extensions=["jinja2.ext.i18n"],
     )
+    made.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension: sentences have named places
+    made.globals |= {"gettext": _said, "ngettext": _said_many}
+    made.filters |= {"amount": amount, "told": told, "within": within}
+    return made
 
 
 def _compiled() -> BytecodeCache | None:

@@ -27,6 +27,7 @@ from fractions import Fraction
 from dprelease.measures.text import decimal
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.words import marked_many, say_many, spoken, written
 
 __all__ = [
     "at_least",
@@ -40,9 +41,17 @@ __all__ = [
     "so_many",
     "sure_after",
     "with_margin",
+    "without_zeros",
 ]
 
 _DIGITS = 3
+_THINGS = {
+    "row": marked_many("{number} row", "{number} rows"),
+    "cell": marked_many("{number} cell", "{number} cells"),
+    "table": marked_many("{number} table", "{number} tables"),
+    "column": marked_many("{number} column", "{number} columns"),
+    "draw": marked_many("{number} draw", "{number} draws"),
+}
 _CONTEXT = Context(prec=400)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -68,6 +77,16 @@ def with_margin(value: float, margin: float, places: int | None) -> tuple[str, s
     # A number that is not 0 is not shown as 0, however large its margin: half a percent is no zero.
     own = min(place, _place(abs(value), finest)) if value and 2 * abs(value) <= 10.0**place else place
     return _rounded(value, own, ROUND_HALF_EVEN), _rounded(margin, place, ROUND_CEILING)
+
+
+def without_zeros(number: str) -> str:
+    """A number as it is written, without zeros behind its last decimal, in the language that is spoken.
+
+    >>> without_zeros("1,230.00"), without_zeros("1,200"), without_zeros("−0.50")
+    ('1,230', '1,200', '−0.5')
+    """
+    point = spoken().point
+    return number.rstrip("0").rstrip(point) if point in number else number
 
 
 def _place(size: float, finest: int) -> int:
@@ -103,7 +122,7 @@ def round_step(span: float) -> float:
 
 def so_many(number: int, what: str) -> str:
     """So many of something, in the singular or the plural: ``1 row``, ``2,000 rows``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return say_many(*_THINGS[what], number)
 
 
 def at_least(value: Fraction, digits: int = _DIGITS) -> str:
@@ -116,7 +135,7 @@ def at_least(value: Fraction, digits: int = _DIGITS) -> str:
 
 def percent(share: Fraction) -> str:
     """A share as a percentage with at most four digits, rounded to even."""
-    return f"{float(share) * 100:.4g}"
+    return written(f"{float(share) * 100:.4g}")
 
 
 def odds_factor(epsilon: Fraction) -> str:

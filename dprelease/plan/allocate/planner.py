@@ -38,11 +38,13 @@ from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.ranges import LoweredRanges
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import expected_rows
+from dprelease.plan.resolve.next_release import next_release
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Approximate, Composed, Event, Repeated
 from dprelease.spec.fields.document import ReleaseSpec
+from dprelease.spec.fields.told import first_said
 
 __all__ = ["allocate", "naive"]
 
@@ -197,7 +199,7 @@ def _plan(
     by_id |= {each.id: each for each in invariants}
     told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, spec.publish.confidence)
     return ReleasePlan(
-        release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
+        release=_release(spec),
         spec_fingerprint=fingerprint,
         unit=spec.privacy.unit,
         neighboring=spec.privacy.neighboring,
@@ -212,7 +214,7 @@ def _plan(
         outputs=told,
         considered=considered,
         naive=naive(planning, lowered, steps, told),
-        derive=tuple(Derived(name=name, title=each.title, sql=each.sql) for name, each in spec.derive.items()),
+        derive=tuple(_derived(spec, name) for name in spec.derive),
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=_publish(spec, lowered, told),
         workloads=lowered.workloads,
@@ -246,6 +248,25 @@ def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) 
 
 
 _MANY = 40  # queries, but for those of a workload: what more of them publish shares files
+
+
+def _release(spec: ReleaseSpec) -> ReleaseInfo:
+    head = spec.release
+    return ReleaseInfo(
+        name=head.name,
+        period=head.period,
+        title=first_said(head.title, head.languages),
+        curator=head.curator,
+        contact=head.contact,
+        intended_use=head.intended_use,
+        next=next_release(spec),
+        revisions=spec.revisions,
+    )
+
+
+def _derived(spec: ReleaseSpec, name: str) -> Derived:
+    written = spec.derive[name]
+    return Derived(name=name, title=first_said(written.title, spec.release.languages), sql=written.sql)
 
 
 def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Publish:

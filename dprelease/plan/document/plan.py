@@ -340,18 +340,20 @@ class ReleaseInfo(GrownValue):
         curator: The office that answers for it.
         contact: Where readers may ask.
         intended_use: What it is made for.
+        next: The day on which the period after this one is to be released; empty: nobody says.
         revisions: How often the period is to be released again, with the rows that came late.
         revision: Which of these revisions this is; 0: the first publication.
         restatement: How many publications of the same question this one replaces; 0: it is the first one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("revisions", "revision", "restatement")
+    LATER: ClassVar[tuple[str, ...]] = ("next", "revisions", "revision", "restatement")
     name: str
     period: str
     title: str = ""
     curator: str = ""
     contact: str = ""
     intended_use: str = ""
+    next: str = ""
     revisions: int = Field(default=0, ge=0)
     revision: int = Field(default=0, ge=0)
     restatement: int = Field(default=0, ge=0)

@@ -20,6 +20,7 @@ from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.calibrate import largest_knob
 from dprelease.privacy.event import Composed, Event
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
+from dprelease.words import say
 
 __all__ = [
     "Compared",
@@ -138,15 +139,21 @@ def unprotected(plan: ReleasePlan) -> str:
         f"{each.query}.{each.measure}{_by(each.aggregate.by)} ({each.why.strip().rstrip('.')})"
         for each in plan.invariants
     )
-    return (
+    told = {"totals": "; ".join(named), "again": _again(plan.release.revisions)}
+    return say(
         "The noisy measurements are (epsilon, delta)-differentially private; these totals are published exactly and "
-        f"unprotected, at no epsilon: {'; '.join(named)}{_again(plan.release.revisions)}."
+        "unprotected, at no epsilon: {totals}{again}.",
+        **told,
     )
 
 
 def _again(revisions: int) -> str:
     """A revision that was paid for beforehand is no surprise, and says exactly who came late."""
-    return f"; and again in each planned revision ({revisions}), from the data as they are then" if revisions else ""
+    if not revisions:
+        return ""
+    return say(
+        "; and again in each planned revision ({revisions}), from the data as they are then", revisions=revisions
+    )
 
 
 def allocation_text(plan: ReleasePlan) -> str:

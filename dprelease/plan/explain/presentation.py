@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from dprelease.canonical import GrownValue
+from dprelease.catalog.names import Names
 from dprelease.catalog.table import Column
 from dprelease.errors import PlanError
 from dprelease.plan.document import Derived, Output, Publish, ReleaseInfo, ReleasePlan
@@ -30,9 +31,11 @@ class Presentation(GrownValue):
         derive: The tables that SQL makes of the published ones.
         outputs: The accuracy that the plan promises, at the confidence of ``publish``.
         office: What the office states of the release; advice and signatures often come after it was measured.
+        names: What people are shown in the place of names, and in which languages.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("office",)
+    LATER: ClassVar[tuple[str, ...]] = ("office", "names")
+
     release: ReleaseInfo
     publish: Publish
     titles: dict[str, str]
@@ -40,6 +43,7 @@ class Presentation(GrownValue):
     derive: tuple[Derived, ...]
     outputs: tuple[Output, ...]
     office: Office | None = None
+    names: Names | None = None
 
     @classmethod
     def of(cls, plan: ReleasePlan) -> Presentation:
@@ -55,6 +59,7 @@ class Presentation(GrownValue):
             derive=plan.derive,
             outputs=plan.outputs,
             office=plan.office,
+            names=plan.catalog.names,
         )
 
 
@@ -75,7 +80,7 @@ def presented(plan: ReleasePlan, shown: Presentation) -> ReleasePlan:
         "release": shown.release.model_copy(update=identity),
         "publish": shown.publish,
         "queries": tuple(queries),
-        "catalog": plan.catalog.model_copy(update={"tables": tables}),
+        "catalog": plan.catalog.model_copy(update={"tables": tables, "names": shown.names}),
         "derive": shown.derive,
         "outputs": shown.outputs,
         "office": shown.office,

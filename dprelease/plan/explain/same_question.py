@@ -56,7 +56,7 @@ def question(plan: ReleasePlan) -> str:
     exact = [
         _text(each.model_copy(update={"id": "", "query": "", "measure": "", "why": ""})) for each in plan.invariants
     ]
-    catalog = plan.catalog.model_copy(update={"tables": tables, "references": references})
+    catalog = plan.catalog.model_copy(update={"tables": tables, "references": references, "names": None})
     return fingerprint(
         {
             "catalog": _text(catalog),

@@ -39,6 +39,7 @@ from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.told import first_said
 
 __all__ = ["KEYS", "LIST", "Lowering"]
 
@@ -359,7 +360,7 @@ class Lowering:
         found = self._known[asked] = PlannedQuery(
             **dict(self.groupings[name]),
             name=name,
-            title=query.title or name,
+            title=first_said(query.title, self.spec.release.languages) or name,
             measures=dict(self.measures[name]),
             inputs=inputs,
             selection=own if listed is None else None,

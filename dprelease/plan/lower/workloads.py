@@ -40,6 +40,7 @@ from dprelease.privacy.rounding import sqrt_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.published_sets import published_sets, workload_shares
+from dprelease.spec.fields.told import first_said
 from dprelease.spec.fields.workloads import Minimize
 
 __all__ = ["check_known", "formed", "gained", "lowered_with_each_noise", "lowered_workload"]
@@ -116,7 +117,7 @@ def lowered_workload(
         found = aim(known=[(each.level, each.axes) for each in known], **beside_it)
     workload = Workload(
         name=name,
-        title=query.title or name,
+        title=first_said(query.title, spec.release.languages) or name,
         measure=label,
         table=query.table,
         attributes=attributes,

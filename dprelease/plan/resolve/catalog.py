@@ -36,14 +36,16 @@ from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
 from dprelease.plan.resolve.hierarchies import hierarchies_of
 from dprelease.plan.resolve.left_out import left_out, zeros_of
+from dprelease.plan.resolve.names import Labels, first_labels, labels_of, names_of
 from dprelease.spec.checks.columns import NUMBERS, check_labels
 from dprelease.spec.checks.keys import MOST_CELLS, check_cell_count, check_length
 from dprelease.spec.checks.ranges import check_range_rows
 from dprelease.spec.checks.workloads import check_workload_cells
 from dprelease.spec.expressions import computed, types_of
-from dprelease.spec.fields.columns import MOST_KEYS, label_key, label_text, named_key, spelled_out
+from dprelease.spec.fields.columns import MOST_KEYS, label_text, named_key, spelled_out
 from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
 from dprelease.spec.fields.published_sets import all_key_columns
+from dprelease.spec.fields.told import ReferenceLabels, first_said
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.steps import MeasuredLimits, grid_of, measured_limits
@@ -63,6 +65,8 @@ def references_needed(spec: ReleaseSpec) -> tuple[str, ...]:
     used = {join.reference for table in spec.tables.values() for join in table.join}
     for table in spec.tables.values():
         used |= {column.keys.reference for column in table.columns.values() if isinstance(column.keys, ReferenceKeys)}
+    for table in spec.tables.values():
+        used |= {each.labels.reference for each in table.columns.values() if isinstance(each.labels, ReferenceLabels)}
     used |= {query.except_.reference for query in spec.queries.values() if query.except_ is not None}
     return tuple(name for name in spec.references if name in used)
 
@@ -93,10 +97,17 @@ def resolve(
     read = {name: _read(spec, name, files.get(name), findings) for name in needed}
     found = {name: public for name, public in read.items() if public is not None}
     period = spec.release.period
+    languages = spec.release.languages
+    labels = {
+        (name, column): labels_of(written, column, languages, found, ("tables", name, "columns", column), findings)
+        for name, table in spec.tables.items()
+        for column, written in table.columns.items()
+    }
     tables = {
         name: _table(name, table, measured_limits(spec, name), period, found, findings)
         for name, table in spec.tables.items()
     }
+    tables = {name: _labelled(table, spec.tables[name], labels, languages) for name, table in tables.items()}
     tables = {name: _with_query(table, (queries or {}).get(name), findings) for name, table in tables.items()}
     exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
@@ -115,7 +126,14 @@ def resolve(
         for name in needed
         if isinstance(data := files[name], bytes)
     }
-    return Catalog(tables=tables, references=pinned, exclusions=exclusions, hierarchies=hierarchies, zeros=zeros)
+    return Catalog(
+        tables=tables,
+        references=pinned,
+        exclusions=exclusions,
+        hierarchies=hierarchies,
+        zeros=zeros,
+        names=names_of(spec, labels),
+    )
 
 
 def _zeros(
@@ -254,6 +272,23 @@ def _table(
     )
 
 
+def _labelled(
+    table: Table, written: TableSpec, labels: Mapping[tuple[str, str], Labels], languages: tuple[str, ...]
+) -> Table:
+    """The table with the labels and units of its columns in the first language of the release."""
+
+    def told(column: Column) -> Column:
+        if column.name not in written.columns:
+            return column
+        words = {
+            "labels": first_labels(labels[table.name, column.name], languages, column.keys),
+            "measured_in": first_said(written.columns[column.name].measured_in, languages),
+        }
+        return column.model_copy(update=words)
+
+    return table.model_copy(update={"columns": tuple(map(told, table.columns))})
+
+
 def _weight(table: TableSpec, limits: Mapping[str, MeasuredLimits]) -> Weighting | None:
     """How rows are weighted: on the grid of the column, the clip in its steps."""
     weight = table.weight
@@ -311,14 +346,13 @@ def _column(
         name=name,
         type=column.type,
         keys=keys,
-        labels={label_key(label, column.type): text for label, text in column.labels.items()},
         range=Range(low=column.range[0], high=column.range[1]) if column.range is not None else None,
         step=grid.step,
         rank_step=grid.ranks if grid.ranks != grid.step else None,
         step_from=grid.chosen_by if column.type in NUMBERS else None,
         outside=column.outside,
         null=column.null,
-        measured_in=column.measured_in,
+        measured_in="",  # told, as labels are, by `_labelled`
         reference=next((join.reference for join in table.join if join.reference and name in join.add), None),
         lent_by=next((join.table for join in table.join if join.table and name in join.add), None),
         derivation=_derivation(name, table),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
@@ -24,6 +24,7 @@ from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
 from dprelease.spec.fields.workloads import TOTAL_KEY
+from dprelease.words import say
 
 __all__ = [
     "NOT_COVERED",
@@ -87,7 +88,7 @@ def said_everywhere(content: Content) -> dict[str, Any]:
         "title": plan.release.title or plan.release.name,
         "facts": facts,
         "charged": utc(facts.reserved_at),
-        "notice": NOTICE if facts.rehearsal else "",
+        "notice": say(NOTICE) if facts.rehearsal else "",
         "confidence": percent(plan.publish.confidence),
         "unit": str(plan.unit),
         "unprotected": unprotected(plan),
@@ -95,9 +96,9 @@ def said_everywhere(content: Content) -> dict[str, Any]:
     }
 
 
-def _rows(plan: ReleasePlan) -> str:
-    """What a unit has in the data: one row, or as many as a table's unit id gives it."""
-    return "rows" if any(table.unit_id is not None for table in plan.catalog.tables.values()) else "row"
+def _has_several_rows(plan: ReleasePlan) -> bool:
+    """Whether a unit has as many rows in the data as a table's unit id gives it; else it is one row."""
+    return any(table.unit_id is not None for table in plan.catalog.tables.values())
 
 
 def who_is_protected(plan: ReleasePlan) -> str:
@@ -113,20 +114,31 @@ def who_is_protected(plan: ReleasePlan) -> str:
 
 def relation(plan: ReleasePlan) -> str:
     """The neighbouring relation in words."""
-    unit, rows = plan.unit, _rows(plan)
+    unit, several = str(plan.unit), _has_several_rows(plan)
+    if plan.neighboring is Neighboring.ADD_REMOVE and several:
+        return say("Two data sets are neighbours when one has the rows of one {unit} more than the other.", unit=unit)
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"Two data sets are neighbours when one has the {rows} of one {unit} more than the other."
-    if rows == "rows":
-        return f"Two data sets are neighbours when they have as many units and differ in the rows of one {unit}."
-    return f"Two data sets are neighbours when they have the same size and differ in the row of one {unit}."
+        return say("Two data sets are neighbours when one has the row of one {unit} more than the other.", unit=unit)
+    if several:
+        return say(
+            "Two data sets are neighbours when they have as many units and differ in the rows of one {unit}.", unit=unit
+        )
+    return say(
+        "Two data sets are neighbours when they have the same size and differ in the row of one {unit}.", unit=unit
+    )
 
 
 def what_is_hidden(plan: ReleasePlan) -> str:
     """What an attacker cannot tell well, as the end of a sentence."""
-    rows, given = _rows(plan), ", given the weights of the others" if _calibrated(plan) else ""
+    unit, several = str(plan.unit), _has_several_rows(plan)
+    given = say(", given the weights of the others") if _calibrated(plan) else ""
+    if plan.neighboring is Neighboring.ADD_REMOVE and several:
+        return say("whether the rows of one {unit} are in the data at all{given}", unit=unit, given=given)
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all{given}"
-    return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data{given}"
+        return say("whether the row of one {unit} is in the data at all{given}", unit=unit, given=given)
+    if several:
+        return say("which of two possible sets of rows one {unit} has in the data{given}", unit=unit, given=given)
+    return say("which of two possible rows one {unit} has in the data{given}", unit=unit, given=given)
 
 
 def _calibrated(plan: ReleasePlan) -> list[str]:
@@ -136,40 +148,45 @@ def _calibrated(plan: ReleasePlan) -> list[str]:
     return [name for name, weight in weights.items() if weight is not None and weight.calibrated]
 
 
-def compared(plan: ReleasePlan, *, by: str = "as") -> str:
+def compared(plan: ReleasePlan, *, by: Literal["as", "than"] = "as") -> str:
     """Between which two data sets the factor is, as the end of a sentence: one step of the relation, and no other.
 
     Args:
         plan: The plan.
         by: What stands between the two: ``as`` (likely), or ``than`` (likelier).
     """
-    unit = plan.unit
+    unit = str(plan.unit)
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"with one {unit} {by} without, or the other way round"
-    return f"with one {unit} {by} with another one in its place"
+        if by == "than":
+            return say("with one {unit} than without, or the other way round", unit=unit)
+        return say("with one {unit} as without, or the other way round", unit=unit)
+    if by == "than":
+        return say("with one {unit} than with another one in its place", unit=unit)
+    return say("with one {unit} as with another one in its place", unit=unit)
 
 
 def other_delta(loss: Loss, accounts: Sequence[AccountFacts]) -> str:
     """Why the total of an account can be below what one release cost; empty where all are read at one delta."""
     if all(each.after.delta == loss.delta for each in accounts):
         return ""
-    return (
-        f"The ε of an account is read at the δ of its cap, and that of this release at δ = {at_most(loss.delta)}. The "
-        "same draws have a smaller ε at a larger δ, so that a total can be below a part of it; only figures at one δ "
-        "can be compared."
+    return say(
+        "The ε of an account is read at the δ of its cap, and that of this release at δ = {delta}. The same draws "
+        "have a smaller ε at a larger δ, so that a total can be below a part of it; only figures at one δ can be "
+        "compared.",
+        delta=at_most(loss.delta),
     )
 
 
 def suspicion(plan: ReleasePlan) -> str:
     """What an attacker may suspect of one unit, as the end of a sentence: the two sides of the relation."""
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return "it is in the data"
-    return "its data are one thing, and not a certain other"
+        return say("it is in the data")
+    return say("its data are one thing, and not a certain other")
 
 
 def described(measure: Measure, table: Table, unit: str) -> str:
     """What a measure's numbers are, from its own fields and the declared range of its column."""
-    only = f"; only rows where {measure.where}" if measure.where is not None else ""
+    only = say("; only rows where {condition}", condition=measure.where) if measure.where is not None else ""
     return measure.described(table, unit) + only
 
 

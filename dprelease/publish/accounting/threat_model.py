@@ -15,6 +15,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.semantics import attributes
 from dprelease.publish.base import Facts
 from dprelease.signature import PublicKey
+from dprelease.words import say
 
 __all__ = [
     "ACTORS",
@@ -247,15 +248,19 @@ def apart_facts(plan: ReleasePlan) -> dict[str, Any]:
 def _said(account: Account) -> str:
     per = account.stretch
     who = account.unit.removesuffix(f"-{per}")
-    who = f"a {who}" if who != account.unit else "whoever"
-    counts = f"the figures are those of the {per}, of those that this release is about, that lost most"
+    who = say("a {unit}", unit=who) if who != account.unit else say("whoever")
+    told = {"account": account.name, "unit": account.unit, "per": per, "who": who}
     if account.neighboring is Neighboring.REPLACE_ONE:
-        counts = (
-            f"as a unit of one {per} may be replaced by one of another, the figures are those of two {per}s "
-            "together: of one that this release is about, and of the other one that lost most"
+        return say(
+            "Account {account} protects one {unit}. Releases about different {per}s are about different units, so its "
+            "cap holds for each {per} by itself, and as a unit of one {per} may be replaced by one of another, the "
+            "figures are those of two {per}s together: of one that this release is about, and of the other one that "
+            "lost most. It does not promise more: {who} with rows in 12 {per}s loses up to 12 times that.",
+            **told,
         )
-    return (
-        f"Account {account.name} protects one {account.unit}. Releases about different {per}s are about different "
-        f"units, so its cap holds for each {per} by itself, and {counts}. It does not promise more: {who} with rows in "
-        f"12 {per}s loses up to 12 times that."
+    return say(
+        "Account {account} protects one {unit}. Releases about different {per}s are about different units, so its cap "
+        "holds for each {per} by itself, and the figures are those of the {per}, of those that this release is about, "
+        "that lost most. It does not promise more: {who} with rows in 12 {per}s loses up to 12 times that.",
+        **told,
     )

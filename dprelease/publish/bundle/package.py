@@ -38,6 +38,7 @@ from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_in, kept, size_in
 from dprelease.publish.publishable import named_function
 from dprelease.publish.rounded import rounded_tables
+from dprelease.publish.site.localised import languages_of, titled
 from dprelease.signature import PrivateKey
 
 __all__ = [
@@ -154,7 +155,7 @@ def files_beside(
         given: As of :func:`bundle_files`.
     """
     files: dict[str, Data] = {**kept(measured)}
-    in_files = replace(content, tables=filed(content.plan, content.tables))
+    in_files = titled(replace(content, tables=filed(content.plan, content.tables)))
     for path, make in (("registry.yaml", registry_yaml), ("nist-800-226.md", nist_markdown)):
         with _making(path):
             files[path] = make(content)
@@ -200,7 +201,7 @@ def format_files(
         if given is None:
             raise
         return {path: given[path] for path in form.paths(names) if path in given}
-    wrong = form.wrong(found, names)
+    wrong = form.wrong(found, names, languages_of(content.plan)[1:])
     if wrong:
         raise BrokenPromiseError(
             f"the format {form.name} does not write the files that it declares: {', '.join(wrong[:_MOST_NAMED])}",
@@ -241,7 +242,7 @@ def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
     """The paths of the files that a release of the plan has, in order.
 
     Left out are the signature, which the project decides, ``presentation.json``, which only a later look has, and
-    ``pages/``, whose number goes by the size of the tables.
+    ``pages/``, whose number goes by the size of the tables, and the pages in further languages.
     """
     found = [*_ALWAYS, *measurement_paths(plan).values()]
     found += [path for name in plan.publish.formats for path in FORMATS[name].paths(table_names(plan))]

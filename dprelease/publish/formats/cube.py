@@ -49,12 +49,14 @@ class Dimension:
         codes: Its key in every row, as text.
         declared: Its public keys as text, in published order; None where it has none.
         labels: Words for codes.
+        title: What a reader sees in the place of its name; empty: the name.
     """
 
     name: str
     codes: Coded[str]
     declared: tuple[str, ...] | None
     labels: Mapping[str, str]
+    title: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +148,7 @@ def numbered(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
 def _dimension(column: Column, keys: Sequence[bool | int | str]) -> Dimension:
     declared = tuple(map(key_as_text, column.keys)) if column.keys is not None else None
     codes = coded(keys).mapped(key_as_text)
-    return Dimension(name=column.name, codes=codes, declared=declared, labels=dict(column.labels))
+    return Dimension(name=column.name, codes=codes, declared=declared, labels=dict(column.labels), title=column.title)
 
 
 def bare_measure(name: str, measure: Measure | None, value: Floats, *, whole: bool = False) -> PublishedMeasure:

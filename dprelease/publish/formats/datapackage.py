@@ -243,6 +243,7 @@ def _key_field(column: Column, table: PublishedTable, described: Mapping[str, st
     labels = "; ".join(f"{code}: {label}" for code, label in column.labels.items() if label != code)
     found: dict[str, Any] = {
         "name": column.name,
+        **({"title": column.title} if column.title else {}),
         "type": types[column.type],
         "description": f"{words} ({labels})" if labels and len(column.labels) <= _MOST_LISTED else words,
     }
@@ -269,7 +270,12 @@ def _number_fields(
     name, share = measure.name, f"{float(table.confidence) * 100:.4g}"
     number = "integer" if measure.integer else "number"
     found: dict[str, dict[str, Any]] = {
-        name: {"name": name, "type": number, "description": described.get(name, "made of published numbers") + rounded},
+        name: {
+            "name": name,
+            **({"title": measure.title} if measure.title else {}),
+            "type": number,
+            "description": described.get(name, "made of published numbers") + rounded,
+        },
         f"{name}_status": {
             "name": f"{name}_status",
             "type": "string",

@@ -135,7 +135,7 @@ def _appearing(dimension: Dimension) -> list[str]:
 def _dimension(dimension: Dimension, codes: Sequence[str]) -> dict[str, Any]:
     labels = {code: dimension.labels[code] for code in codes if code in dimension.labels}
     category: dict[str, Any] = {"index": list(codes), **({"label": labels} if labels else {})}
-    return {"label": dimension.name, "category": category}
+    return {"label": dimension.title or dimension.name, "category": category}
 
 
 def _of_metrics(content: Content, table: PublishedTable, parts: Parts) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def _meaning(content: Content, table: PublishedTable, measure: PublishedMeasure)
     if measure.compared is not None:
         return f"{measure.name}: {measure.compared.described()}"
     if measure.measure is None or query is None:
-        return measure.name
-    return f"{measure.name}: {described(measure.measure, plan.catalog.tables[query.table], str(plan.unit))}"
+        return measure.shown
+    return f"{measure.shown}: {described(measure.measure, plan.catalog.tables[query.table], str(plan.unit))}"
 
 
 def _notes(content: Content, table: PublishedTable) -> list[str]:

@@ -224,9 +224,9 @@ def _fields(content: Content, table: PublishedTable) -> list[Field]:
     """
     fields: list[tuple[str, Sequence[Cell], int | None]] = []
     for column, keys in zip(table.key_columns, table.keys, strict=True):
-        fields.append((column.name, _keys(column, keys), 0))
+        fields.append((column.shown, _keys(column, keys), 0))
         if any(label != code for code, label in column.labels.items()):
-            fields.append((f"{column.name}: label", [_label(column, key) for key in keys], None))
+            fields.append((f"{column.shown}: label", [_label(column, key) for key in keys], None))
     gone = suppressed(content.plan, table).tolist()
     for measure in table.measures:
         fields += _measure(measure, gone, content.plan.publish.figures)
@@ -249,7 +249,7 @@ def _label(column: Column, key: Key) -> str:
 
 
 def _measure(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules | None) -> Columns:
-    name, decimals, shown = measure.name, _decimals(measure), parts_of(measure)
+    name, decimals, shown = measure.shown, _decimals(measure), parts_of(measure)
     withheld = _withheld(measure, gone)
     if figures is None:
         signs = [WITHHELD if hidden else NO_ESTIMATE for hidden in withheld]

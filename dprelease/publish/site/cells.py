@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from itertools import repeat
 from typing import Any
@@ -22,8 +23,9 @@ from dprelease.estimate.keys import coded
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.figure_words import Signs
-from dprelease.publish.html_text import inert
-from dprelease.publish.numbers import with_margin
+from dprelease.publish.html_text import inert, told
+from dprelease.publish.numbers import with_margin, without_zeros
+from dprelease.words import say, written
 
 __all__ = ["key_cell", "rows"]
 
@@ -31,12 +33,27 @@ Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
 _DIGITS = 3  # of a margin, as in ``numbers.with_margin``
 _WHOLE = 2.0**53  # up to here every whole double is that whole number
-_BLANK = '<td class="num">no estimate</td>'
-_WITHHELD = '<td class="num u"><span class="flag">withheld: unreliable</span></td>'
-_NOTHING = '<td class="num">none</td>'
 _MISSING = ("no_estimate", "withheld", "not_applicable")
 _HEAD = '<th scope="row"'
-_FLAG = ' <span class="flag">unreliable</span>'
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What stands in or beside the cells of plans from before there were signs, in the language that is spoken."""
+
+    blank: str
+    withheld: str
+    nothing: str
+    flag: str
+
+    @classmethod
+    def spoken(cls) -> _Words:
+        return cls(
+            blank=f'<td class="num">{say("no estimate")}</td>',
+            withheld=f'<td class="num u"><span class="flag">{say("withheld: unreliable")}</span></td>',
+            nothing=f'<td class="num">{say("none")}</td>',
+            flag=f' <span class="flag">{say("unreliable")}</span>',
+        )
 
 
 def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = None) -> Markup:
@@ -55,7 +72,7 @@ def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = Non
     if not table.measures and parts:  # a list: its last column is what the others lead to
         parts[-1] = [f"<td{cell[len(_HEAD) : -len('</th>')]}</td>" for cell in parts[-1]]
     if not parts:
-        parts.append([f"{_HEAD}>everything</th>"] * (last - first))
+        parts.append([f"{_HEAD}>{say('everything')}</th>"] * (last - first))
     for measure in table.measures:
         if signs is not None and measure.held:
             held = _held_numbers(measure, signs, first, last)
@@ -73,7 +90,7 @@ def key_cell(column: Column, key: Key) -> str:
     code = key_as_text(key)
     label = column.labels.get(code, code)
     beside = f' <bdi class="code">{inert(code)}</bdi>' if label != code else ""
-    return f"{_HEAD}><bdi>{inert(label)}</bdi>{beside}</th>"
+    return f"{_HEAD}>{told(label)}{beside}</th>"
 
 
 def _keys(column: Column, keys: Sequence[Key]) -> list[str]:
@@ -89,16 +106,17 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
     shorter = leans(*floats) if measure.tested else was_cut(*floats)
     columns = [*(each.tolist() for each in floats), shorter.tolist(), measure.status[part]]
     margins: dict[float, tuple[int, str]] = {}  # place and text: most cells of a measure share their margin
+    words = _Words.spoken()
     for value, margin, lower, upper, cut, status, sampled in zip(*columns, _sampled(measure, part), strict=True):
         if math.isnan(value):
-            yield _WITHHELD if status == "unreliable" else _BLANK
+            yield words.withheld if status == "unreliable" else words.blank
             continue
         number, beside = _told(value, margin, measure.places, margins)
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
             text += f' <span class="cut">({_between(lower, upper, margin, measure.places)})</span>'
         text += sampled
-        yield _greyed(f"{text}{_FLAG}</td>") if status == "unreliable" else f"{text}</td>"
+        yield _greyed(f"{text}{words.flag}</td>") if status == "unreliable" else f"{text}</td>"
 
 
 def _sampled(measure: PublishedMeasure, part: slice) -> Iterator[str]:
@@ -108,7 +126,7 @@ def _sampled(measure: PublishedMeasure, part: slice) -> Iterator[str]:
         return
     for total in measure.total_margin[part].tolist():
         beside = with_margin(0.0, total, measure.places)[1] if math.isfinite(total) else ""
-        yield f' <span class="cut">(± {beside} with sampling)</span>' if beside else ""
+        yield f' <span class="cut">({say("± {margin} with sampling", margin=beside)})</span>' if beside else ""
 
 
 def _told(value: float, margin: float, places: int | None, margins: dict[float, tuple[int, str]]) -> tuple[str, str]:
@@ -126,16 +144,17 @@ def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) 
     """Two cells for each number: it, and the estimate that it was, with the interval of that."""
     part = slice(first, last)
     floats = [each[part].tolist() for each in (measure.value, before, measure.margin, measure.lower, measure.upper)]
+    words = _Words.spoken()
     told_beside = zip(measure.status[part], _sampled(measure, part), strict=True)
     for value, estimate, margin, lower, upper, (status, sampled) in zip(*floats, told_beside, strict=True):
         if math.isnan(value):
-            yield (_WITHHELD if status == "unreliable" else _BLANK), _NOTHING
+            yield (words.withheld if status == "unreliable" else words.blank), words.nothing
             continue
         number, _ = with_margin(value, margin, measure.places)
-        cell = f'<td class="num"><b>{number}</b>{sampled}{_FLAG if status == "unreliable" else ""}</td>'
+        cell = f'<td class="num"><b>{number}</b>{sampled}{words.flag if status == "unreliable" else ""}</td>'
         cell = _greyed(cell) if status == "unreliable" else cell
         if math.isnan(estimate):
-            yield cell, _NOTHING
+            yield cell, words.nothing
             continue
         told, beside = with_margin(estimate, margin, None if margin > 0 else measure.places)
         ends = f" ({_between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
@@ -168,7 +187,7 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
             told = with_margin(before, margin, None if margin > 0 else measure.places)[0]
             ends = _between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
             if ends and value == lower == 0 < upper:
-                ends = f"at most {_end(upper, margin, measure.places, ROUND_CEILING)}"
+                ends = say("at most {end}", end=_end(upper, margin, measure.places, ROUND_CEILING))
             ends = f" ({ends})" if ends else ""
             number = with_margin(value, margin, measure.places)[0]
             cell = f'<td class="num"><b>{number}</b>{ends}{flags}</td>'
@@ -177,8 +196,8 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
                 f'<td class="num"><span class="before">{told}</span></td>',
             )
         else:
-            told = _held(value, margin, lower, upper, measure.places, margins, cut=cut, rounded=rounded)
-            cell = f'<td class="num">{told}{sampled if " ± " in told else ""}{flags}</td>'
+            said = _held(value, margin, lower, upper, measure.places, margins, cut=cut, rounded=rounded)
+            cell = f'<td class="num">{said}{sampled if " ± " in said else ""}{flags}</td>'
             yield _greyed(cell) if status == "unreliable" else cell
 
 
@@ -208,10 +227,12 @@ def _held(
     least = value < lower or (value == lower and (lower == 0 or not rounded))  # an end that was rounded is no limit
     most = value > upper or (value == upper and not rounded)
     if lower < upper and (least or most):
-        number = with_margin(lower if least else upper, margin, places)[0]
-        near = decimal(_CONTEXT.normalize(Decimal(number.replace(",", "").replace("−", "-"))))
-        beyond = (upper, ROUND_CEILING) if least else (lower, ROUND_FLOOR)
-        return f"<b>{near}</b> (at {'most' if least else 'least'} {_end(beyond[0], margin, places, beyond[1])})"
+        near = without_zeros(with_margin(lower if least else upper, margin, places)[0])
+        if least:
+            beyond = say("at most {end}", end=_end(upper, margin, places, ROUND_CEILING))
+        else:
+            beyond = say("at least {end}", end=_end(lower, margin, places, ROUND_FLOOR))
+        return f"<b>{near}</b> ({beyond})"
     number, beside = _told(value, margin, places, margins)
     text = f"<b>{number}</b> ± {beside}" if beside else f"<b>{number}</b>"
     return f'{text} <span class="cut">({_between(lower, upper, margin, places)})</span>' if cut else text
@@ -227,13 +248,13 @@ def _rounded(value: float, place: int) -> str:
     ('1,230', '0.0', '0.2', '−0.2')
     """
     if place >= 0:
-        return f"{int(round(value, -place)):,}".replace("-", "−")
+        return written(f"{int(round(value, -place)):,}".replace("-", "−"))
     text = repr(value)
     after = len(text) - text.find(".") - 1
     if "e" in text or after <= -place or (after == 1 - place and text[-1] == "5"):
         return decimal(Decimal(text).quantize(Decimal(1).scaleb(place), ROUND_HALF_EVEN, context=_CONTEXT))
     text = f"{value:,.{-place}f}"
-    return text.replace("-", "−" if text.strip("-0.") else "")
+    return written(text.replace("-", "−" if text.strip("-0.") else ""))
 
 
 def _between(lower: float, upper: float, margin: float, places: int | None) -> str:
@@ -242,7 +263,8 @@ def _between(lower: float, upper: float, margin: float, places: int | None) -> s
     >>> _between(0.0, 11.7, 8.3, None), _between(0.0, 1234.0, 1000.0, 0)
     ('0 to 11.7', '0 to 1,240')
     """
-    return f"{_end(lower, margin, places, ROUND_FLOOR)} to {_end(upper, margin, places, ROUND_CEILING)}"
+    ends = _end(lower, margin, places, ROUND_FLOOR), _end(upper, margin, places, ROUND_CEILING)
+    return say("{lower} to {upper}", lower=ends[0], upper=ends[1])
 
 
 def _end(number: float, margin: float, places: int | None, to: str) -> str:

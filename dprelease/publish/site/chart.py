@@ -17,6 +17,7 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import percent, power_of_ten, round_step
+from dprelease.words import amount, marked, say, say_many
 
 __all__ = ["MOST_BARS", "Bar", "Chart", "chart", "charts_of", "most_bars"]
 
@@ -28,7 +29,7 @@ _NEAR = 0.35  # of the largest number: an axis from a smaller one on begins at z
 _HELD = 0.9  # of the intervals that end within the axis, at least
 _LONGER = 1.5
 _FROM = 1e4  # from here on an axis counts in thousands or more
-_POWERS = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
+_POWERS = {3: marked("thousands"), 6: marked("millions"), 9: marked("billions"), 12: marked("trillions")}
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def chart(table: PublishedTable, measure: PublishedMeasure) -> Chart | None:
     shown = _shown(table, measure)
     if not _readable(table) or sum(each.there for each in shown) < 2:
         return None
-    return _drawn(measure.name, shown, shown, _line(measure), dots=_dots(measure))
+    return _drawn(measure.shown, shown, shown, _line(measure), dots=_dots(measure))
 
 
 def _readable(table: PublishedTable) -> bool:
@@ -170,10 +171,10 @@ def _panels(table: PublishedTable, family: Sequence[PublishedMeasure]) -> Iterat
         return
     if not _by_rows(table):
         for measure, shown in zip(family, rows, strict=True):
-            yield _drawn(measure.name, shown, every, _line(measure), dots=True)
+            yield _drawn(measure.shown, shown, every, _line(measure), dots=True)
         return
     words = [f"{percent(_rank(each) or Fraction(0))} %" for each in family]
-    name = family[0].name.rpartition("_q")[0] or family[0].name
+    name = family[0].title or family[0].name.rpartition("_q")[0] or family[0].name
     for across in zip(*rows, strict=True):
         shown = [_Shown("", word, *_numbers(each)) for word, each in zip(words, across, strict=True)]
         title = f"{name}: {across[0].label}"
@@ -194,7 +195,7 @@ def _dots(measure: PublishedMeasure) -> bool:
 
 def _line(measure: PublishedMeasure) -> str:
     before = measure.unadjusted is not None and not measure.held
-    return "the interval of the estimate before it was adjusted" if before else "its interval"
+    return say("the interval of the estimate before it was adjusted") if before else say("its interval")
 
 
 def _drawn(title: str, shown: Sequence[_Shown], axis_of: Sequence[_Shown], line: str, *, dots: bool) -> Chart:
@@ -267,11 +268,17 @@ def _ends(known: Sequence[_Shown], *, dots: bool) -> tuple[float, float]:
 def _notes(bars: Sequence[Bar], *, dots: bool) -> Iterator[str]:
     gone = sum(not bar.published for bar in bars)
     if gone:
-        yield f"{gone:,} of the {len(bars):,} numbers {'is' if gone == 1 else 'are'} not published."
+        all_of_them = amount(len(bars))
+        yield say_many(
+            "{number} of the {all} numbers is not published.",
+            "{number} of the {all} numbers are not published.",
+            gone,
+            all=all_of_them,
+        )
     if any(bar.unreliable for bar in bars):
-        yield f"{'A hollow dot' if dots else 'A dashed bar'} is unreliable."
+        yield say("A hollow dot is unreliable.") if dots else say("A dashed bar is unreliable.")
     if any(bar.less or bar.more for bar in bars):
-        yield "An arrow at an end: it goes on beyond the drawing."
+        yield say("An arrow at an end: it goes on beyond the drawing.")
 
 
 def _labels(table: PublishedTable, at: int) -> tuple[str, str]:
@@ -294,7 +301,9 @@ def _unit(ticks: list[float]) -> tuple[float, str]:
     if largest < _FROM:
         return 1.0, ""
     power = int(math.log10(largest) + 1e-9) // 3 * 3
-    return 10.0**power, _POWERS.get(power) or f"units of {power_of_ten(power)}"
+    if power in _POWERS:
+        return 10.0**power, say(_POWERS[power])
+    return 10.0**power, say("units of {power}", power=power_of_ten(power))
 
 
 def _short(tick: float, step: float) -> Decimal:

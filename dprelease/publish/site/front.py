@@ -9,16 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from markupsafe import Markup
 
 from dprelease.estimate import PublishedTable
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.base import Facts
 from dprelease.publish.figure_words import Signs
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import MOST_BARS
 from dprelease.publish.site.workloads import Crosstabs
+from dprelease.spec.period import span
+from dprelease.words import day_written
 
-__all__ = ["MOST_ON_FRONT", "KeyFigure", "key_figures", "tables_on_front"]
+__all__ = ["MOST_ON_FRONT", "KeyFigure", "Series", "key_figures", "series_of", "tables_on_front"]
 
 MOST_ON_FRONT = 4  # tables of workloads on the index
 _MOST_FIGURES = 4
@@ -42,6 +47,45 @@ class KeyFigure:
     href: str
 
 
+@dataclass(frozen=True)
+class Series:
+    """Where a period stands among others, as far as it can be known when it is published; a later one is not.
+
+    Attributes:
+        first: Its first day, in words; empty: it is no period of the calendar.
+        last: Its last day.
+        next: The day of the release after it; empty: nobody says.
+        before: The last period before it that was charged before it, whose folder stands beside its own; empty: none.
+    """
+
+    first: str
+    last: str
+    next: str
+    before: str
+
+
+def series_of(plan: ReleasePlan, facts: Facts) -> Series:
+    """What plan and ledger say: the days of the period, the next one, and the one before.
+
+    The period before is taken from the charges that ``facts`` has up to the release's own, so that a release that is
+    published again says the same, whatever was released since.
+    """
+    release = plan.release
+    days = span(release.period)
+    if days is None:
+        return Series("", "", _written(release.next), "")
+    charged = {each.period for each in facts.history if each.release == release.name}
+    starts = {period: held[0] for period in charged if (held := span(period)) is not None}
+    earlier = [period for period, start in starts.items() if start < days[0]]
+    before = max(earlier, key=lambda period: starts[period], default="")
+    first, last = days[0], days[1] - timedelta(days=1)
+    return Series(day_written(first), day_written(last), _written(release.next), before)
+
+
+def _written(day: str) -> str:
+    return day_written(date.fromisoformat(day)) if day else ""
+
+
 def key_figures(found: Iterable[tuple[PublishedTable, str, str, Signs | None]]) -> tuple[KeyFigure, ...]:
     """The first four numbers of tables with one row.
 
@@ -62,7 +106,7 @@ def key_figures(found: Iterable[tuple[PublishedTable, str, str, Signs | None]]) 
                 cells.pop(0)  # the estimate before
             beside = (measure.unadjusted is None or measure.held) and measure.lower[0] <= measure.upper[0]
             if beside and measure.status[0] in ("ok", "caution"):
-                name = measure.name if len(table.measures) > 1 or measure.unit else ""
+                name = measure.shown if len(table.measures) > 1 or measure.unit else ""
                 name += " (%)" if measure.unit else ""
                 figures.append(KeyFigure(Markup(cell), title, name, href))  # noqa: S704 - as in its table
     return tuple(figures[:_MOST_FIGURES])

@@ -35,11 +35,13 @@ from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.packed import size_in
 from dprelease.publish.site.chart import Chart, charts_of
-from dprelease.publish.site.front import key_figures, tables_on_front
+from dprelease.publish.site.front import key_figures, series_of, tables_on_front
+from dprelease.publish.site.localised import described_by_author, in_spoken_language, languages_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
+from dprelease.words import LANGUAGES, listed, marked, say, speaking, spoken, written
 
 __all__ = ["html_files", "site_files"]
 
@@ -50,13 +52,13 @@ _RUN = 50  # tables under one heading of the contents, where their keys give too
 # Files of every bundle; these need not be made before the page.
 ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
 _BESIDE = {
-    "measurements/recipe.json": "the noisy measurements themselves, and how every number was made of them",
-    "accounting.json": "the same for programs",
-    "registry.yaml": "an entry for the registry of deployments of differential privacy",
-    "nist-800-226.md": "answers to what NIST SP 800-226 asks",
-    "plan.json": "everything that was decided before the data was read",
-    "facts.json": "what the ledger and the environment said",
-    "manifest.json": "every file with its size and SHA-256",
+    "measurements/recipe.json": marked("the noisy measurements themselves, and how every number was made of them"),
+    "accounting.json": marked("the same for programs"),
+    "registry.yaml": marked("an entry for the registry of deployments of differential privacy"),
+    "nist-800-226.md": marked("answers to what NIST SP 800-226 asks"),
+    "plan.json": marked("everything that was decided before the data was read"),
+    "facts.json": marked("what the ledger and the environment said"),
+    "manifest.json": marked("every file with its size and SHA-256"),
 }
 # What is listed first, in this order; files of formats that are not named here stand before all else.
 _ORDER = (
@@ -67,7 +69,7 @@ _ORDER = (
     "accounting.json",
     "certificate.pdf",
 )
-_SIGNATURE = ("manifest.sig", "the signature over the manifest")
+_SIGNATURE = ("manifest.sig", marked("the signature over the manifest"))
 
 
 @dataclass(frozen=True)
@@ -133,23 +135,35 @@ class Section:
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``."""
-    return {"accounting.html": accounting_page(content), **site_files(content, files)}
+    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``.
+
+    The pages of the first language stand in the bundle itself, those of each other one in a folder that is named after
+    it. ``accounting.html`` is in English: its sentences are those of ``accounting.json``.
+    """
+    found = {"accounting.html": accounting_page(content)}
+    for at, tag in enumerate(languages_of(content.plan)):
+        with speaking(tag):
+            pages = site_files(in_spoken_language(content), files, root="../" if at else "")
+        found.update({f"{tag}/{path}" if at else path: page for path, page in pages.items()})
+    return found
 
 
-def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """``index.html`` and ``pages/``.
+def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") -> dict[str, bytes]:
+    """``index.html`` and ``pages/`` in the language that is spoken.
 
     Args:
         content: The release.
         files: Made so far. The pages link to those among them that they know, with their sizes; so this comes last.
+        root: From the folder of these pages to that of the bundle.
     """
     plan = content.plan
     queries = {query.name: query for query in plan.queries}
     of = {name: query.workload for name, query in queries.items() if query.workload is not None}
     places = paged(content.tables, of.keys(), sharing=plan.publish.layout > 2)
-    several = {each.workload.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
-    shared = _shared(content)
+    shown = {name: {each.name: each.shown for each in table.columns} for name, table in plan.catalog.tables.items()}
+    made_of = crosstabs_of(plan.workloads, content.tables, places, shown)
+    several = {each.workload.name: each for each in made_of}
+    shared = _shared(content, root)
     on_front = tables_on_front(several.values())
     found: dict[str, bytes] = {}
     sections, entries, several_on, fronts, single = [], [], dict[str, list[Section]](), dict[str, list[Section]](), []
@@ -168,13 +182,13 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         if place.shared:
             several_on.setdefault(place.pages[0].path, []).append(whole.of_rows(0, table.cells))
         else:
-            found.update(_own_pages(whole, shared))
-    found.update(_shared_pages(several_on, shared))
+            found.update(_own_pages(plan, whole, shared))
+    found.update(_shared_pages(plan, several_on, shared))
     for each in several.values():
-        found.update(workload_pages(each, shared))
+        found.update(workload_pages(each, {**shared, "others": _others(plan, shared["root"], INDEX)}))
     made = render_page(
         "index.html.j2",
-        **shared,
+        **{name: each for name, each in shared.items() if name not in ("root", "home")},
         **_guarantee(content),
         **reading_of(content),
         sections=sections,
@@ -188,12 +202,38 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         listed=len(entries) > len(sections),
         pages_shared=bool(several_on),
         files=others(files, signed=bool(content.facts.signer)),
-        root="",
+        abstract=_abstract(plan),
+        series=series_of(plan, content.facts),
+        others=_others(plan, root, INDEX),
+        root=root,
+        home="",
     )
     return {INDEX: made, **found}
 
 
-def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
+def _abstract(plan: ReleasePlan) -> str:
+    """The author's paragraph, in the language that is spoken; empty where there is none."""
+    names = plan.catalog.names
+    return "" if names is None else names.said("release", "abstract", language=spoken().tag)
+
+
+def _others(plan: ReleasePlan, root: str, path: str) -> tuple[tuple[str, str, str], ...]:
+    """The same page in every other language: its tag, its name, and where it is.
+
+    Args:
+        plan: The plan.
+        root: From the page to the folder of the bundle.
+        path: Of the page, from the folder of its language; it is one that every language has.
+    """
+    tags = languages_of(plan)
+    return tuple(
+        (tag, LANGUAGES[tag].name, f"{root}{f'{tag}/' if at else ''}{path}")
+        for at, tag in enumerate(tags)
+        if tag != spoken().tag
+    )
+
+
+def _own_pages(plan: ReleasePlan, whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
     listed = whole.pages[:: -(-len(whole.pages) // _MOST_PAGES) or 1]
     found = {}
     for at, here in enumerate(whole.pages):
@@ -205,12 +245,14 @@ def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
             before=whole.pages[at - 1] if at else None,
             after=whole.pages[at + 1] if at + 1 < len(whole.pages) else None,
             pages=listed,
-            root="../",
+            others=_others(plan, shared["root"], whole.pages[0].path),
         )
     return found
 
 
-def _shared_pages(pages: Mapping[str, Sequence[Section]], shared: Mapping[str, Any]) -> dict[str, bytes]:
+def _shared_pages(
+    plan: ReleasePlan, pages: Mapping[str, Sequence[Section]], shared: Mapping[str, Any]
+) -> dict[str, bytes]:
     """Pages that several small tables are on, by their paths."""
     paths = ["", *pages, ""]
     return {
@@ -222,14 +264,14 @@ def _shared_pages(pages: Mapping[str, Sequence[Section]], shared: Mapping[str, A
             before=paths[at - 1],
             after=paths[at + 1],
             pages=len(pages),
-            root="../",
+            others=_others(plan, shared["root"], INDEX),
         )
         for at, path in enumerate(pages, start=1)
     }
 
 
-def _shared(content: Content) -> dict[str, Any]:
-    """What every page says."""
+def _shared(content: Content, root: str) -> dict[str, Any]:
+    """What every page in ``pages/`` says, and the index, which says otherwise where it is."""
     publish = content.plan.publish
     above = publish.unreliable_above
     return {
@@ -238,6 +280,8 @@ def _shared(content: Content) -> dict[str, Any]:
         "withheld": publish.unreliable_show == "blank",
         "held": publish.figures is not None,
         "judged": judged_words(publish),
+        "root": f"../{root}",
+        "home": "../",
     }
 
 
@@ -261,7 +305,11 @@ def _guarantee(content: Content) -> dict[str, Any]:
 def _account(facts: AccountFacts) -> dict[str, str]:
     """An account and its cap, each figure with its delta; a cap in rho has none, and is on the accounting page."""
     after, cap = facts.after, facts.cap
-    most = "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}"
+    most = (
+        ""
+        if cap.epsilon is None
+        else say("ε = {epsilon} at δ = {delta}", epsilon=at_most(cap.epsilon), delta=at_most(cap.delta))
+    )
     return {"name": facts.label, "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
 
@@ -280,10 +328,11 @@ def _section(
     return Section(
         table=table,
         title=_title(table, crosstabs),
-        measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
+        measures=tuple((each.shown, _meaning(content.plan, query, each)) for each in table.measures),
         about=(
+            *described_by_author(content.plan, table.name if crosstabs is None else crosstabs.workload.name),
             *about_rows(content.plan, query),
-            *([PAGE_MOVED if figures is None else PAGE_MOVED_HELD] if moved else []),
+            *([say(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
             *compared_words(content.plan, query, content.facts, table),
             *rounded_words(table),
         ),
@@ -291,7 +340,7 @@ def _section(
             *(not_in_the_margins(content.plan, query) if table.measures else ()),
             *(() if query is None else clip_lines(content.plan, query, content.measurements)),
         ),
-        below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
+        below=say("the noisy {measure} was below {limit}", measure=limit[0], limit=at_most(limit[1])) if limit else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=_blank(table),
         moved=moved,
@@ -323,8 +372,9 @@ def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMe
     if measure.compared is not None:
         return measure.compared.described()
     if query is None or (measure.measure is None and query.workload is None):
-        covers = "margin" if measure.unadjusted is None else "interval"
-        return f"made of published numbers; its {covers} covers their noise, by simulation"
+        if measure.unadjusted is None:
+            return say("made of published numbers; its margin covers their noise, by simulation")
+        return say("made of published numbers; its interval covers their noise, by simulation")
     return described(measure.measure or query.measures[measure.name], plan.catalog.tables[query.table], str(plan.unit))
 
 
@@ -340,14 +390,17 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     """The tables by their keys, in published order; in runs of 50 where that gives over 30 headings."""
     found: dict[str, list[dict[str, Any]]] = {}
     for table, entry in tables:
-        names = [column.name for column in table.key_columns]
-        keys = f"By {', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]}" if names else "One number each"
-        found.setdefault("Derived tables" if table.derived else keys, []).append(entry)
+        names = [column.shown for column in table.key_columns]
+        keys = say("By {columns}", columns=listed(names)) if names else say("One number each")
+        found.setdefault(say("Derived tables") if table.derived else keys, []).append(entry)
     if len(found) > _MOST_GROUPS:
         entries = [entry for _, entry in tables]
         starts = range(0, len(entries), _RUN)
         runs = (entries[start : start + _RUN] for start in starts)
-        found = {f"Tables {at + 1} to {at + len(run)}": list(run) for at, run in zip(starts, runs, strict=True)}
+        found = {
+            say("Tables {first} to {last}", first=at + 1, last=at + len(run)): list(run)
+            for at, run in zip(starts, runs, strict=True)
+        }
     return [
         {"name": f"group-{at}", "heading": words, "entries": each} for at, (words, each) in enumerate(found.items(), 1)
     ]
@@ -375,11 +428,13 @@ def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str]
     """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
     told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
     order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
-    listed = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
-    found = [(path, told[path]) for path in listed if path in files or path in ALWAYS]
-    return (*found, _SIGNATURE) if signed else tuple(found)
+    in_order = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
+    found = [(path, say(told[path])) for path in in_order if path in files or path in ALWAYS]
+    return (*found, (_SIGNATURE[0], say(_SIGNATURE[1]))) if signed else tuple(found)
 
 
 def size(count: int) -> str:
     """A number of bytes as a person reads it."""
-    return f"{count} bytes" if count < 1000 else f"{count / 1000:,.1f} kB" if count < 1e6 else f"{count / 1e6:,.1f} MB"
+    if count < 1000:
+        return say("{count} bytes", count=count)
+    return written(f"{count / 1000:,.1f}" if count < 1e6 else f"{count / 1e6:,.1f}") + (" kB" if count < 1e6 else " MB")

@@ -7,7 +7,7 @@ chosen by the noise (suppression, private keys), makes numbers wrong on the whol
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,48 +19,59 @@ from dprelease.estimate.sampling import is_sampled
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.base import Content
 from dprelease.publish.numbers import at_most, percent, so_many, with_margin
+from dprelease.words import listed, say, say_many, within
 
 __all__ = ["about_rows", "not_in_the_margins", "reading_of", "top_codes"]
 
 _AT_ONCE = 1_000
 
-_MADE = {"sum": "sums, means and spreads", "quantile": "quantiles"}
-
 
 def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]:
     """Which rows a table has, and of which rows of the data it tells."""
     if query is None:
-        return ("Derived: made of other tables of this publication, after the noise.",)
+        return (say("Derived: made of other tables of this publication, after the noise."),)
     found = []
     exact = next((each for each in plan.invariants if each.query == query.name), None)
     if exact is not None:
-        found.append(f"Exact and unprotected: no noise was added to these numbers ({exact.why.strip().rstrip('.')}).")
+        why = exact.why.strip().rstrip(".")
+        found.append(say("Exact and unprotected: no noise was added to these numbers ({why}).", why=why))
     if query.ranking is not None:
-        found.append("The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped.")
+        found.append(say("The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped."))
     if query.private:
         found.append(
-            "Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance."
+            say("Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance.")
         )
     if query.workload is not None and "integer" in plan.workload(query.workload).post:
-        found.append("Estimates were rounded to whole numbers in such a way that they still add up.")
+        found.append(say("Estimates were rounded to whole numbers in such a way that they still add up."))
     if query.ranges is not None:
-        sums = "up to and with each key" if query.ranges.which == "prefixes" else "from each key to each later one"
-        found.append(
-            f"Rows are added up along {query.ranges.of}, {sums}. Sums of one line err together, and a longer one can "
-            "be less than a shorter one."
-        )
+        found.append(_added_up(query.ranges))
     if query.where is not None:
-        found.append(f"Only rows where {query.where}.")
+        found.append(say("Only rows where {condition}.", condition=query.where))
     if query.excluding is not None:
-        found.append("Combinations that a public reference lists as impossible have no row.")
+        found.append(say("Combinations that a public reference lists as impossible have no row."))
     if query.zeros is not None:
         found.append(_impossible(plan, query))
     if plan.publish.figures is not None:
         found += top_codes(plan, query)
     return tuple(found)
+
+
+def _added_up(ranges: PlannedRanges) -> str:
+    if ranges.which == "prefixes":
+        return say(
+            "Rows are added up along {column}, up to and with each key. Sums of one line err together, and a longer "
+            "one can be less than a shorter one.",
+            column=ranges.of,
+        )
+    return say(
+        "Rows are added up along {column}, from each key to each later one. Sums of one line err together, and a "
+        "longer one can be less than a shorter one.",
+        column=ranges.of,
+    )
 
 
 def top_codes(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
@@ -79,16 +90,22 @@ def top_codes(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
             held = zip(bands.labels, bands.edges, bands.edges[1:], strict=False)
             key, least = next(((label, low) for label, low, high in held if low <= top < high), (None, top))
         if key is not None and str(key) not in column.labels:
-            yield f"{key} of {column.name} stands for {exact_text(least)} and more: larger values were moved there."
+            yield say(
+                "{key} of {column} stands for {least} and more: larger values were moved there.",
+                key=key,
+                column=column.shown,
+                least=exact_text(least),
+            )
 
 
 def _impossible(plan: ReleasePlan, query: PlannedQuery) -> str:
     """Which combinations no row of a workload's table has, and that this is a public fact and nothing measured."""
     zeros = plan.catalog.zeros[query.zeros or ""]
-    return (
-        f"Of {' and '.join(zeros.columns)} the combinations that {zeros.reference} lists are declared impossible: a "
-        "row with one of them is in none of the tables. They are public facts, not measurements, and no noise protects "
-        "them."
+    return say(
+        "Of {columns} the combinations that {reference} lists are declared impossible: a row with one of them is in "
+        "none of the tables. They are public facts, not measurements, and no noise protects them.",
+        columns=_all_of(zeros.columns),
+        reference=zeros.reference,
     )
 
 
@@ -98,7 +115,7 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
     What a derived table is made of says it of itself.
     """
     if query is None:
-        return ("It has all that is said of the tables that it is made of.",)
+        return (say("It has all that is said of the tables that it is made of."),)
     table, unit = plan.catalog.tables[query.table], str(plan.unit)
     found = [*_left_out(plan, query, table), *_bounded(query, table, unit), *_weighted(query, table)]
     found += _moved(query, table, unit)
@@ -107,33 +124,40 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
 
 def _left_out(plan: ReleasePlan, query: PlannedQuery, table: Table) -> Iterator[str]:
     if table.unit_id is not None and table.null_id == "drop":
-        yield f"Rows without {table.unit_id} are left out."
-    needed, here = tuple(dict.fromkeys((*query.by, *query.complete))), "nowhere in this table"
+        yield say("Rows without {column} are left out.", column=table.column(table.unit_id).shown)
+    needed, here = tuple(dict.fromkeys((*query.by, *query.complete))), say("nowhere in this table")
     if query.workload is not None:  # a row counts in all of its tables or in none, so that they add up
         workload = plan.workload(query.workload)
         needed = (*workload.levels[-1:], *workload.attributes)
-        here = f"in none of the tables of {workload.title or workload.name}"
-    lost = [name for name in needed if table.column(name).null is None]
+        here = say("in none of the tables of {title}", title=workload.title or workload.name)
+    lost = [table.column(name).shown for name in needed if table.column(name).null is None]
     if lost and not query.private:
-        yield f"Rows whose {_either(lost)} is missing, or is not among the keys, count {here}."
+        yield say(
+            "Rows whose {columns} is missing, or is not among the keys, count {here}.", columns=_either(lost), here=here
+        )
     elif lost:
-        yield f"Rows whose {_either(lost)} is missing count {here}."
+        yield say("Rows whose {columns} is missing count {here}.", columns=_either(lost), here=here)
 
 
 def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     bounds = []
     if table.bounds is not None:
-        bounds.append(f"at most {so_many(table.bounds.max_rows, 'row')} of one {unit}")
+        bounds.append(say("at most {rows} of one {unit}", rows=so_many(table.bounds.max_rows, "row"), unit=unit))
     if query.max_groups is not None:
-        bounds.append(f"one {unit} in at most {so_many(query.max_groups, 'cell')}")
+        bounds.append(say("one {unit} in at most {cells}", unit=unit, cells=so_many(query.max_groups, "cell")))
     if query.max_rows_per_group is not None:
-        bounds.append(f"at most {so_many(query.max_rows_per_group, 'row')} of one {unit} in a cell")
+        rows = so_many(query.max_rows_per_group, "row")
+        bounds.append(say("at most {rows} of one {unit} in a cell", rows=rows, unit=unit))
     if bounds:
-        yield f"Counted are {'; '.join(bounds)}. What one {unit} has beyond that is in no number."
+        told = "; ".join(bounds)
+        yield say("Counted are {bounds}. What one {unit} has beyond that is in no number.", bounds=told, unit=unit)
     for join in table.private_joins:
-        yield (
-            f"At most {so_many(join.max_matches, 'row')} of {join.table} of one {unit} "
-            f"{'is' if join.max_matches == 1 else 'are'} joined to a row; further ones do not count."
+        yield say_many(
+            "At most {number} row of {table} of one {unit} is joined to a row; further ones do not count.",
+            "At most {number} rows of {table} of one {unit} are joined to a row; further ones do not count.",
+            join.max_matches,
+            table=join.table,
+            unit=unit,
         )
 
 
@@ -142,18 +166,22 @@ def _weighted(query: PlannedQuery, table: Table) -> Iterator[str]:
     weight = table.weight
     if weight is None or all(part.weighted is False for each in query.measures.values() for part in each.made_of):
         return
-    yield (
-        f"A record that stands for more than {exact_text(weight.row.in_units)} people by its {weight.column} counts as "
-        "that many: weighted totals are too small on the whole."
+    yield say(
+        "A record that stands for more than {most} people by its {column} counts as that many: weighted totals are "
+        "too small on the whole.",
+        most=exact_text(weight.row.in_units),
+        column=weight.column,
     )
     sampled = [name for name, each in query.measures.items() if is_sampled(each, table)]
     if weight.sampling is None or not sampled:
-        yield "These are numbers of a sample, and their margins are those of the noise alone."
+        yield say("These are numbers of a sample, and their margins are those of the noise alone.")
         return
-    yield (
-        f"The margin is that of the noise alone. Of {_either(sampled)} the one behind it is for noise and sampling "
-        f"together, by a public model: a design effect of {exact_text(weight.sampling.deff)} and a mean weight of "
-        f"{exact_text(weight.sampling.mean_weight)}. It is no measurement."
+    yield say(
+        "The margin is that of the noise alone. Of {measures} the one behind it is for noise and sampling together, "
+        "by a public model: a design effect of {deff} and a mean weight of {weight}. It is no measurement.",
+        measures=_either(sampled),
+        deff=exact_text(weight.sampling.deff),
+        weight=exact_text(weight.sampling.mean_weight),
     )
 
 
@@ -162,19 +190,23 @@ def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     told = dict.fromkeys(line for measure in query.measures.values() for line in _limits(measure, table, unit))
     yield from told
     kinds = {each.kind for each in query.measures.values() if each.held}
-    held = [f"{each.plural} are" for kind, each in MEASURES.items() if kind in kinds]
+    held = [say("{measures} are", measures=say(each.plural)) for kind, each in MEASURES.items() if kind in kinds]
     if held:
-        words = " and ".join([held[0], *(each[0].lower() + each[1:] for each in held[1:])])
-        yield f"{words} held within what those limits allow: in small cells this draws them inward."
+        words = _all_of([held[0], *map(within, held[1:])])
+        yield say(
+            "{measures_are} held within what those limits allow: in small cells this draws them inward.",
+            measures_are=words,
+        )
 
 
 def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
-    target = measure.column
-    if measure.grid_kind is None or target is None:
+    if measure.grid_kind is None or measure.column is None:
         return
-    column = table.column(target)
+    column = table.column(measure.column)
+    target = column.shown
     if column.range is not None and column.outside == "null":
-        yield f"A value of {target} outside {_span(column.range.low, column.range.high)} counts as missing."
+        span = _span(column.range.low, column.range.high)
+        yield say("A value of {column} outside {span} counts as missing.", column=target, span=span)
     yield from _rounding(column, measure.grid_kind, target)
     limits = measure.limits
     if getattr(measure, "chosen_clip", None) is not None:
@@ -183,11 +215,19 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
         limits = (column.range.low, column.range.high)
     if limits is None:
         return
-    together = measure.per(table) == "unit_cell"
-    what = f"What one {unit} adds up to in {target} in a cell" if together else f"Every value of {target}"
-    yield (
-        f"{what} was first moved into {_span(*limits)}: what goes further counts as the nearer end, in every number "
-        "that is made of it."
+    told = {"column": target, "span": _span(*limits)}
+    if measure.per(table) == "unit_cell":
+        yield say(
+            "What one {unit} adds up to in {column} in a cell was first moved into {span}: what goes further counts "
+            "as the nearer end, in every number that is made of it.",
+            unit=unit,
+            **told,
+        )
+        return
+    yield say(
+        "Every value of {column} was first moved into {span}: what goes further counts as the nearer end, in every "
+        "number that is made of it.",
+        **told,
     )
 
 
@@ -196,42 +236,67 @@ def _rounding(column: Column, kind: str, target: str) -> Iterator[str]:
     step = column.grid_of(kind)
     if column.step_from is None or not is_rounded(column, step):
         return
-    every = "Every value" if column.rank_step is None else f"For {_MADE[kind]} every value"
-    yield (
-        f"{every} of {target} was first rounded to a multiple of {exact_text(step)}: a mean or a quantile of it can be "
-        "off by half of that, beside the noise."
-    )
+    told = {"column": target, "step": exact_text(step)}
+    if column.rank_step is None:
+        yield say(
+            "Every value of {column} was first rounded to a multiple of {step}: a mean or a quantile of it can be off "
+            "by half of that, beside the noise.",
+            **told,
+        )
+    elif kind == "sum":
+        yield say(
+            "For sums, means and spreads every value of {column} was first rounded to a multiple of {step}: a mean or "
+            "a quantile of it can be off by half of that, beside the noise.",
+            **told,
+        )
+    else:
+        yield say(
+            "For quantiles every value of {column} was first rounded to a multiple of {step}: a mean or a quantile of "
+            "it can be off by half of that, beside the noise.",
+            **told,
+        )
 
 
 def _chosen(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
     """What noise decides to show is shown with the noise that decided."""
     if query.workload is not None and "nonnegative" in plan.workload(query.workload).post:
-        yield (
+        yield say(
             "Estimates below 0 were moved up to 0 and others down, so that totals stay: small numbers are too large on "
             "the whole."
         )
     if query.private:
-        yield "The rows add up to less than the whole: what belongs to keys that are missing is not in them."
+        yield say("The rows add up to less than the whole: what belongs to keys that are missing is not in them.")
     if query.suppress_below is not None:
         name, limit = query.suppress_below
-        yield (
-            f"A row is blank where its noisy {name} is below {at_most(limit)}. Noise upward keeps a row, noise "
-            "downward removes it: small numbers that stayed are too large on the whole, and the rows do not add up to "
-            "the total."
+        yield say(
+            "A row is blank where its noisy {measure} is below {limit}. Noise upward keeps a row, noise downward "
+            "removes it: small numbers that stayed are too large on the whole, and the rows do not add up to the "
+            "total.",
+            measure=name,
+            limit=at_most(limit),
         )
     if plan.publish.unreliable_above is not None and plan.publish.unreliable_show == "blank":
-        yield (
-            f"A number is withheld where its margin is more than {percent(plan.publish.unreliable_above)} % of it: "
-            "small numbers that stayed are too large on the whole."
+        yield say(
+            "A number is withheld where its margin is more than {above} % of it: small numbers that stayed are too "
+            "large on the whole.",
+            above=percent(plan.publish.unreliable_above),
         )
 
 
 def _either(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    return listed(names, "or")
+
+
+def _all_of(names: Sequence[str]) -> str:
+    """Names in a row, with the same word between any two of them."""
+    found = names[0]
+    for name in names[1:]:
+        found = say("{first} and {last}", first=found, last=name)
+    return found
 
 
 def _span(low: Fraction, high: Fraction) -> str:
-    return f"{exact_text(low)} to {exact_text(high)}"
+    return say("{lower} to {upper}", lower=exact_text(low), upper=exact_text(high))
 
 
 def reading_of(content: Content) -> dict[str, Any]:
@@ -259,5 +324,5 @@ def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
         for value, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
             plain = not measure.held or lower < value < upper
             if status == "ok" and math.isfinite(margin) and plain:
-                return measure.name, *with_margin(value, margin, measure.places)
+                return measure.shown, *with_margin(value, margin, measure.places)
     return None

@@ -64,7 +64,7 @@ def part_rows(
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), once for each part."""
     return tuple(
         PartRows(
-            tuple(each.name for each in part.measures),
+            tuple(each.shown for each in part.measures),
             rows(replace(table, measures=part.measures), first, last, signs),
             part.wide,
         )
@@ -94,16 +94,16 @@ def _runs(
 
 def _key_width(column: Column) -> int:
     labels = [f"{label} {key}" for key, label in column.labels.items()]
-    longest = max(map(len, (column.name, *labels, *map(str, column.keys or ()))), default=0)
+    longest = max(map(len, (column.shown, *labels, *map(str, column.keys or ()))), default=0)
     return min(longest, _MOST_KEY) + _GAP
 
 
 def _width(table: PublishedTable, measure: PublishedMeasure, signs: Signs | None) -> int:
     """Signs of the widest line of a measure's cells, both of one that was moved."""
     columns = 1 if measure.unadjusted is None else 2
-    head = max(map(len, measure.name.split()))
+    head = max(map(len, measure.shown.split()), default=0)
     one = replace(table, measures=(measure,))
-    lines = [len(measure.name) // 2, head]
+    lines = [len(measure.shown) // 2, head]
     for at in sorted(_extremes(measure)):
         for cell in _CELL.findall(rows(one, at, at + 1, signs)):
             lines += [len(_TAG.sub("", line).strip()) for line in _LINE.split(cell)]

@@ -20,12 +20,13 @@ from dprelease.plan.document.workload import Workload
 from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import so_many
 from dprelease.publish.site.paging import Paged, page_path
+from dprelease.words import amount, listed, marked, say
 
 __all__ = ["Crosstabs", "crosstabs_of", "workload_pages"]
 
 MOST_LISTED = 500  # tables in the trees of the index
 _OPEN, _OPEN_WITH_ONE = 24, 200  # lines of a branch that is shown without being asked for
-_TOTAL = "total"
+_TOTAL = marked("total")
 _MOST_NAMES = 12
 
 Axes = tuple[int, ...]
@@ -80,12 +81,14 @@ class Crosstabs:
         tables: Its published tables, by name.
         paths: The first page of each.
         listed: Whether its tree stands on the index.
+        shown: What a reader sees of a column, by its name.
     """
 
     workload: Workload
     tables: Mapping[str, PublishedTable]
     paths: Mapping[str, str]
     listed: bool
+    shown: Mapping[str, str]
 
     @property
     def title(self) -> str:
@@ -105,12 +108,22 @@ class Crosstabs:
     @property
     def about(self) -> tuple[str, ...]:
         """What a reader must know of all of its tables."""
-        levels, attributes = self.workload.levels, self.workload.attributes
-        at = f", at {len(levels)} levels: {_row(levels)}" if levels else ""
-        found = [f"{so_many(len(self.workload.tables), 'table')} of counts, made of {_row(attributes)}{at}."]
-        if self.adds:
-            also = ", and every place is the sum of the places in it" if levels else ""
-            found.append(f"They add up to one another: sums of a table are what its smaller tables say{also}.")
+        levels, attributes = map(self._shown, (self.workload.levels, self.workload.attributes))
+        counted = {"tables": so_many(len(self.workload.tables), "table"), "columns": _row(attributes)}
+        if levels:
+            counted |= {"levels": amount(len(levels)), "names": _row(levels)}
+            found = [say("{tables} of counts, made of {columns}, at {levels} levels: {names}.", **counted)]
+        else:
+            found = [say("{tables} of counts, made of {columns}.", **counted)]
+        if self.adds and levels:
+            found.append(
+                say(
+                    "They add up to one another: sums of a table are what its smaller tables say, and every place is "
+                    "the sum of the places in it."
+                )
+            )
+        elif self.adds:
+            found.append(say("They add up to one another: sums of a table are what its smaller tables say."))
         return tuple(found)
 
     def branches(self, attribute: int | None = None) -> tuple[Branch, ...]:
@@ -127,7 +140,8 @@ class Crosstabs:
         counts = Counter(at for axes in self.workload.sets for at in axes)
         levels = max(1, len(self.workload.levels))
         return tuple(
-            Link(self.column_path(at), name, counts[at] * levels) for at, name in enumerate(self.workload.attributes)
+            Link(self.column_path(at), name, counts[at] * levels)
+            for at, name in enumerate(self._shown(self.workload.attributes))
         )
 
     def related(self, table: str) -> Related:
@@ -135,8 +149,8 @@ class Crosstabs:
         level, axes = self.workload.place(table)
         return Related(
             words=self.words(axes),
-            level=self.workload.levels[level] if self.workload.levels else "",
-            levels=tuple(self._link(at, axes, column) for at, column in enumerate(self.workload.levels)),
+            level=self.levels[level] if self.levels else "",
+            levels=tuple(self._link(at, axes, column) for at, column in enumerate(self.levels)),
             fewer=tuple(self._link(level, each) for each in self._fewer[axes]),
             more=tuple(self._link(level, each) for each in self._more[axes]),
             columns=tuple(self.columns[at] for at in axes),
@@ -145,12 +159,22 @@ class Crosstabs:
     def heading(self, table: str) -> str:
         """The title of a table's page: that of the workload, and which table it is."""
         level, axes = self.workload.place(table)
-        at = f", at level {self.workload.levels[level]}" if self.workload.levels else ""
-        return f"{self.title}: {self.words(axes)}{at}"
+        words = {"title": self.title, "columns": self.words(axes)}
+        if self.workload.levels:
+            return say("{title}: {columns}, at level {level}", **words, level=self.levels[level])
+        return say("{title}: {columns}", **words)
 
     def words(self, axes: Axes) -> str:
         """A set as a reader sees it."""
-        return " × ".join(self.workload.attributes[at] for at in axes) or _TOTAL
+        return " × ".join(self._shown([self.workload.attributes[at] for at in axes])) or say(_TOTAL)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """What a reader sees of its levels."""
+        return self._shown(self.workload.levels)
+
+    def _shown(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self.shown.get(each, each) for each in columns)
 
     def column_path(self, attribute: int) -> str:
         """The page of the tables with an attribute."""
@@ -182,7 +206,7 @@ class Crosstabs:
         return Link(self.paths[name], words or self.words(axes), self.tables[name].cells)
 
     def _branch(self, ways: int, sets: Sequence[Axes], attribute: int | None) -> Branch:
-        heading = so_many(ways, "column") if ways else _TOTAL.capitalize()
+        heading = so_many(ways, "column") if ways else say(_TOTAL).capitalize()
         levels = range(max(1, len(self.workload.levels)))
         lines = tuple((self.words(axes), tuple(self._link(level, axes) for level in levels)) for axes in sets)
         most = _OPEN if attribute is None else _OPEN_WITH_ONE
@@ -190,13 +214,16 @@ class Crosstabs:
 
 
 def crosstabs_of(
-    workloads: Sequence[Workload], tables: Sequence[PublishedTable], places: Sequence[Paged]
+    workloads: Sequence[Workload],
+    tables: Sequence[PublishedTable],
+    places: Sequence[Paged],
+    shown: Mapping[str, Mapping[str, str]],
 ) -> tuple[Crosstabs, ...]:
     """Every workload with its tables, in the order of the plan."""
     named = {table.name: table for table in tables}
     paths = {table.name: place.pages[0].path for table, place in zip(tables, places, strict=True) if place.pages}
     listed = sum(len(each.tables) for each in workloads) <= MOST_LISTED
-    return tuple(Crosstabs(each, named, paths, listed) for each in workloads)
+    return tuple(Crosstabs(each, named, paths, listed, shown.get(each.table, {})) for each in workloads)
 
 
 def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, bytes]:
@@ -204,12 +231,12 @@ def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, byt
 
     def made(heading: str, attribute: int | None = None, current: str = "") -> bytes:
         branches = found.branches(attribute)
-        words = {"heading": heading, "branches": branches, "current": current, "root": "../"}
+        words = {"heading": heading, "branches": branches, "current": current}
         return render_page("workload.html.j2", **shared, workload=found, **words)
 
     pages = {
-        found.column_path(at): made(f"Tables with {column}", at, column)
-        for at, column in enumerate(found.workload.attributes)
+        found.column_path(at): made(say("Tables with {column}", column=column), at, column)
+        for at, column in enumerate(link.words for link in found.columns)
     }
     return pages if found.listed else {**pages, found.home: made(found.title)}
 
@@ -242,5 +269,6 @@ def next_larger(sets: Sequence[Axes]) -> dict[Axes, tuple[Axes, ...]]:
 def _row(names: Sequence[str]) -> str:
     """Names in a row; only the first ones of many."""
     if len(names) > _MOST_NAMES:
-        return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more columns"
-    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else "".join(names) or "no column"
+        first = ", ".join(names[:_MOST_NAMES])
+        return say("{names} and {more} more columns", names=first, more=amount(len(names) - _MOST_NAMES))
+    return listed(names) or say("no column")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 
@@ -192,7 +193,7 @@ def edges_are_sound(column: ColumnSpec) -> bool:
 def check_labels(column: ColumnSpec, keys: set[str], at: Path, findings: Findings) -> None:
     """Labels and the key of nulls are for keys that exist; ``keys`` are all of the column, as text."""
     named: set[str] = set()
-    for label in column.labels:
+    for label in column.labels if isinstance(column.labels, Mapping) else ():
         key = label_key(label, column.type)
         if key not in keys:
             says, hint = "labels no key of the column", did_you_mean(label, sorted(keys))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from dprelease.measures import Measure
 from dprelease.spec.fields.document import ReleaseSpec
@@ -30,8 +31,10 @@ def warn_of_labels(spec: ReleaseSpec, findings: Findings) -> None:
     for table, described in spec.tables.items():
         for name, column in described.columns.items():
             keys = defaultdict(list)
-            for key, label in column.labels.items():
-                keys[label].append(key)
+            written = column.labels if isinstance(column.labels, Mapping) else {}
+            for key, told in written.items():
+                for label in {told} if isinstance(told, str) else set(told.values()):
+                    keys[label].append(key)
             for label, same in keys.items():
                 if len(same) > 1:
                     at = ("tables", table, "columns", name, "labels")

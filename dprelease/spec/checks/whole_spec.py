@@ -18,6 +18,7 @@ from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_chosen_clips, check_counted, check_measures
+from dprelease.spec.checks.names import check_names
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit
@@ -63,6 +64,7 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     check_postprocess(spec, findings)
     check_exact_counts(spec, findings)
     check_rounding(spec, findings)
+    check_names(spec, findings)
     for number, form in enumerate(spec.publish.formats):
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")

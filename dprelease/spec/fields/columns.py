@@ -21,9 +21,10 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticKnownError
 
 from dprelease.catalog.table import Binned, ColumnType, Key
+from dprelease.spec.fields.told import Labels, Told
 from dprelease.spec.fields.value import FINGERPRINTED, SpecValue
 from dprelease.spec.text.numbers import Numeral
-from dprelease.spec.text.scalars import ColumnKey, Exact, Filled, Flag, Limit, Outside, Pair, Positive, Text, day
+from dprelease.spec.text.scalars import ColumnKey, Exact, Filled, Flag, Limit, Outside, Pair, Positive, day
 
 __all__ = [
     "MOST_KEYS",
@@ -104,14 +105,16 @@ class ColumnSpec(SpecValue):
     otherwise: ColumnKey | None = Field(None, description="The key of values that `to` does not list; else null.")
     sql: Filled | None = Field(None, description="An expression over columns declared above, row by row.")
     keys: Keys | None = Field(None, description="Its public values: a list, a reference's column, or {from, to}.")
-    labels: dict[str, Text] = Field({}, description="Key to the words that a reader sees.")
+    labels: Labels = Field({}, description="Key to the words that a reader sees; or a column of a reference.")
+    title: Told = Field("", description="What a reader sees in the place of its name.")
+    description: Told = Field("", description="What it is.")
     range: Pair | None = Field(None, description="Public limits of a number: [low, high]. Sums and means need it.")
     step: Positive | None = Field(
         None, description="The grid to which values are rounded; left out: 1, and for a measured decimal far finer."
     )
     outside: Outside = Field("clamp", description="What becomes of a number outside its range.")
     null: ColumnKey | None = Field(None, description="The key that a null belongs to; left out: to no cell.")
-    measured_in: Text = Field("", description="The unit of measurement, such as USD.")
+    measured_in: Told = Field("", description="The unit of measurement, such as USD.")
     partition: Flag = Field(False, description="Its value stands in the paths of the files, in folders `column=value`.")
 
     @model_serializer(mode="wrap")
@@ -122,8 +125,9 @@ class ColumnSpec(SpecValue):
         step of 1 is written is another question by now, and has another fingerprint.
         """
         fields: dict[str, Any] = written(self)
-        if not self.partition:  # which came later
-            del fields["partition"]
+        for name in ("partition", "title", "description"):  # which came later
+            if not fields[name]:
+                del fields[name]
         if info.context is FINGERPRINTED:
             if self.step is None or (self.step == 1 and self.type == "decimal"):
                 fields["step"] = "1" if self.step is None else "1/1"

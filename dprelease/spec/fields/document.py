@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationInfo,
+    WithJsonSchema,
     model_serializer,
     model_validator,
 )
@@ -42,6 +43,7 @@ from dprelease.spec.fields.queries import (
 from dprelease.spec.fields.schedule import ScheduleSpec
 from dprelease.spec.fields.sources import SourceSpec
 from dprelease.spec.fields.tables import BoundsSpec, JoinSpec, TableSpec, TimeSpec
+from dprelease.spec.fields.told import NameSpec, PageLanguages, Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import InvariantSpec, Levels, MarginalsSpec, PostProcess, SharesSpec
 from dprelease.spec.text.scalars import (
@@ -53,8 +55,10 @@ from dprelease.spec.text.scalars import (
     ReleaseName,
     Text,
     Version,
+    day,
     refuse,
 )
+from dprelease.words import DEFAULT
 
 __all__ = [
     "MODELS",
@@ -85,15 +89,37 @@ __all__ = [
 ]
 
 
-class ReleaseHead(SpecValue):
+def _next(value: Any) -> Any:
+    if isinstance(value, str) and value != "schedule" and day(value) is None:
+        raise refuse("DPR-S474", f"is {value!r}, no day of the calendar", "write 2024-06-01, or `schedule`")
+    return value
+
+
+Next = Annotated[
+    str,
+    BeforeValidator(_next),
+    WithJsonSchema({"type": "string", "pattern": r"^(schedule|\d{4}-\d{2}-\d{2})$"}),
+]
+
+
+class ReleaseHead(SpecValue, GrownValue):
     """What is released: name and period are its identity, released once."""
+
+    LATER: ClassVar[tuple[str, ...]] = ("languages", "abstract", "next")
 
     name: ReleaseName = Field(description="With the period, the identity in the ledger: a-z, 0-9 and -.")
     period: Period = Field("once", description="Always read as text: 2024, 2024-Q1, 2024-03, 2024-03-07 or your own.")
-    title: Text = Field("", description="What a reader sees at the top.")
+    title: Told = Field("", description="What a reader sees at the top.")
     curator: Text = Field("", description="The office that answers for the release.")
     contact: Text = Field("", description="Where readers may ask.")
     intended_use: Text = Field("", description="What the release is made for.")
+    languages: PageLanguages = Field(
+        (DEFAULT,), description="Of the pages: the first one in the bundle itself, each other one in a folder."
+    )
+    abstract: Told = Field("", description="What was published and what it says, in one paragraph of the author's.")
+    next: Next | None = Field(
+        None, description="When the period after this one is released: a day, or `schedule` for that of `schedule`."
+    )
 
 
 class UnitSpec(SpecValue):
@@ -136,7 +162,7 @@ def _budget(value: Any) -> Any:
 class PrivacySpec(SpecValue, GrownValue):
     """Who is protected, how two neighbouring tables differ, and what may be spent."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("allocation",)
+    LATER: ClassVar[tuple[str, ...]] = ("allocation", "unit_title")
     unit: Annotated[PrivacyUnit, BeforeValidator(_unit, json_schema_input_type=UnitSpec)]
     neighboring: Neighboring = Field(
         Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
@@ -151,6 +177,7 @@ class PrivacySpec(SpecValue, GrownValue):
         description="shares divide the budget; with least_error they weigh errors, whose total is made least; left "
         "out: shares, or where none is written beside a workload, the least total error with a least part for each.",
     )
+    unit_title: Told = Field("", description="What a reader sees in the place of the unit's name.")
     at_most: Cap | None = Field(None, description="A lower cap than the account's; it can never raise it.")
 
 
@@ -173,7 +200,7 @@ class ReferenceSpec(SpecValue):
 class DeriveSpec(SpecValue):
     """A further table, made from the published ones: it costs nothing."""
 
-    title: Text = Field("", description="What a reader sees above the table.")
+    title: Told = Field("", description="What a reader sees above the table.")
     sql: Filled = Field(description="A query over the published tables, by the names of the queries.")
 
 
@@ -297,6 +324,7 @@ MODELS: Mapping[str, type[Value]] = {
     "queries.*.bounds": QueryBounds,
     "queries.*.compare.*": CompareSpec,
     "queries.*.except": ExceptSpec,
+    "queries.*.names.*": NameSpec,
     "queries.*.suppress": SuppressSpec,
     "queries.*.budget": PinSpec,
     "queries.*.target.*": TargetSpec,

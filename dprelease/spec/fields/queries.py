@@ -27,6 +27,7 @@ from dprelease.measures import MEASURES, AskedMeasure, Measure
 from dprelease.spec.fields.clips import chosen_clip
 from dprelease.spec.fields.compare import CompareSpec
 from dprelease.spec.fields.figures import QueryBases
+from dprelease.spec.fields.told import NameSpec, Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
     MarginalsSpec,
@@ -42,7 +43,6 @@ from dprelease.spec.text.scalars import (
     PositiveWhole,
     Relative,
     Share,
-    Text,
     exact_number,
     kind_of,
     refuse,
@@ -255,9 +255,23 @@ class QuerySpec(SpecValue, GrownValue):
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges", "totals", "round", "compare")
+    LATER: ClassVar[tuple[str, ...]] = (
+        "marginals",
+        "levels",
+        "shares",
+        "ranges",
+        "totals",
+        "round",
+        "compare",
+        "description",
+        "condition",
+        "names",
+    )
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
-    title: Text = Field("", description="What a reader sees above the table.")
+    title: Told = Field("", description="What a reader sees above the table.")
+    description: Told = Field("", description="What it is, in the author's words, below its title.")
+    condition: Told = Field("", description="What `where` says, in words.")
+    names: dict[str, NameSpec] = Field({}, description="What a reader sees of a published number, by its name.")
     table: Filled = Field(description="A name under `tables`.")
     where: Filled | None = Field(None, description="The rows that are looked at, as an expression that is true there.")
     by: tuple[Filled, ...] = Field((), description="Columns with keys; empty: one number for the whole table.")

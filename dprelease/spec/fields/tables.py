@@ -17,6 +17,7 @@ from pydantic.config import JsonDict
 from dprelease.canonical import GrownValue
 from dprelease.spec.fields.columns import ColumnSpec
 from dprelease.spec.fields.sources import SourceSpec
+from dprelease.spec.fields.told import Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.scalars import Bound, Exact, Filled, Flag, Positive, refuse
 
@@ -92,7 +93,7 @@ def _unit_id(value: Any) -> Any:
 class TableSpec(SpecValue, GrownValue):
     """One confidential table."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("time", "weight")
+    LATER: ClassVar[tuple[str, ...]] = ("time", "weight", "title", "description")
     account: Filled = Field(description="The account of policy.yaml that pays.")
     source: SourceSpec
     unit_id: Annotated[
@@ -106,3 +107,5 @@ class TableSpec(SpecValue, GrownValue):
     bounds: BoundsSpec | None = None
     join: tuple[JoinSpec, ...] = Field((), description="Joins that add columns, one after the other.")
     columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
+    title: Told = Field("", description="What a reader sees in the place of its name.")
+    description: Told = Field("", description="What its rows are.")

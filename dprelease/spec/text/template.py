@@ -26,7 +26,8 @@ __all__ = ["filled", "refused_templates", "require_period", "written_period"]
 
 _WHERE = frozenset(("queries.*.where", "queries.*.measures.*.where"))
 _SOURCE = {f"tables.*.source.{name}" for name in ("file", "delta", "database", "table", "schema")}
-_PLACES = _WHERE | {"release.title", "queries.*.title", "derive.*.title"} | _SOURCE
+_IN_LANGUAGES = {"release.title.*", "queries.*.title.*", "derive.*.title.*", "release.abstract", "release.abstract.*"}
+_PLACES = _WHERE | {"release.title", "queries.*.title", "derive.*.title"} | _IN_LANGUAGES | _SOURCE
 _NAMES = ("period", "period.start", "period.end")
 _ALLOWED = "there is {{ period }}, {{ period.start }} and {{ period.end }}"
 _ELSEWHERE = (

@@ -14,6 +14,7 @@ from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, renderers
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.packed import digest_in, only_hashed
 from dprelease.publish.publishable import missing_extras
+from dprelease.publish.site.localised import languages_of
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Rendered", "render_again", "versions"]
 
@@ -127,7 +128,9 @@ def _makers(plan: ReleasePlan) -> dict[str, Format]:
     """The format of each file, and of each folder, that a plan has from formats."""
     forms = [FORMATS[name] for name in plan.publish.formats]
     files = {path: form for form in forms for path in form.paths(table_names(plan))}
-    return files | {form.folder: form for form in forms if form.folder}
+    folders = {form.folder: form for form in forms if form.folder}
+    in_languages = {f"{tag}/": form for form in folders.values() for tag in languages_of(plan)[1:]}
+    return files | folders | in_languages
 
 
 def _reason(path: str, form: Format | None, other: Mapping[str, str]) -> str:
