@@ -18,6 +18,7 @@ from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.design.accuracy import mean_noise, outputs
 from dprelease.plan.document import (
     Account,
+    CatalogueEntry,
     Considered,
     Derived,
     Measured,
@@ -40,6 +41,7 @@ from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Approximate, Composed, Event, Repeated
+from dprelease.spec.fields.catalogued import ENTRY
 from dprelease.spec.fields.document import ReleaseSpec
 
 __all__ = ["allocate", "naive"]
@@ -193,7 +195,7 @@ def _plan(
     by_id |= {each.id: each for each in invariants}
     told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, spec.publish.confidence)
     return ReleasePlan(
-        release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
+        release=_info(spec),
         spec_fingerprint=fingerprint,
         unit=spec.privacy.unit,
         neighboring=spec.privacy.neighboring,
@@ -256,7 +258,19 @@ def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Pub
         layout=3 if many else 2,
         csv_formulas=spec.publish.csv_formulas,
         figures=planned_figures(spec, lowered.queries, told),
+        period_column=spec.publish.period_column,
     )
+
+
+def _info(spec: ReleaseSpec) -> ReleaseInfo:
+    """What is released, with what catalogues are told of it."""
+    release = spec.release
+    told = {name: getattr(release, name) or "" for name in ENTRY if name not in ("keywords", "temporal")}
+    days = {} if release.temporal is None else {"start": release.temporal.first, "end": release.temporal.last}
+    entry = CatalogueEntry(**told, **days, keywords=release.keywords)
+    said = {"entry": entry} if entry != CatalogueEntry() else {}
+    own = release.model_dump(exclude=set(ENTRY))
+    return ReleaseInfo(**own, **said, revisions=spec.revisions)
 
 
 def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:

@@ -1,9 +1,7 @@
 """The pages that a person reads: ``index.html``, which lists the files, and one for each table that it cannot hold.
 
 ``site.paging`` says which tables those are, ``site.workloads`` how one finds a table of a workload. The pages need no
-script and no network. What search engines for data sets look for (schema.org ``Dataset``) stands in them as attributes
-(microdata), not as JSON-LD: the content policy would let a ``<script>`` of data stand, which no browser runs, but a
-page without any such element can be told at a glance, and text in one is escaped by other rules than everywhere else.
+script and no network. What search engines for data sets look for stands in them as data (``catalogue.linked``).
 """
 
 from __future__ import annotations
@@ -13,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
-from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.accounting.threat_model import apart
 from dprelease.publish.base import AccountFacts, Content
+from dprelease.publish.catalogue.entry import told_of
+from dprelease.publish.catalogue.linked import as_script, dataset_of, table_dataset, whole_dataset
 from dprelease.publish.figure_words import (
     PAGE_MOVED,
     PAGE_MOVED_HELD,
@@ -31,8 +30,8 @@ from dprelease.publish.figure_words import (
 )
 from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import at_most, odds_factor, percent
-from dprelease.publish.packed import size_in
 from dprelease.publish.site.chart import Chart, charts_of
+from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.front import key_figures, tables_on_front
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
@@ -45,27 +44,6 @@ INDEX = "index.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
-# Files of every bundle; these need not be made before the page.
-ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
-_BESIDE = {
-    "measurements/recipe.json": "the noisy measurements themselves, and how every number was made of them",
-    "accounting.json": "the same for programs",
-    "registry.yaml": "an entry for the registry of deployments of differential privacy",
-    "nist-800-226.md": "answers to what NIST SP 800-226 asks",
-    "plan.json": "everything that was decided before the data was read",
-    "facts.json": "what the ledger and the environment said",
-    "manifest.json": "every file with its size and SHA-256",
-}
-# What is listed first, in this order; files of formats that are not named here stand before all else.
-_ORDER = (
-    "tables/workbook.xlsx",
-    "datapackage.json",
-    "measurements/recipe.json",
-    "accounting.html",
-    "accounting.json",
-    "certificate.pdf",
-)
-_SIGNATURE = ("manifest.sig", "the signature over the manifest")
 
 
 @dataclass(frozen=True)
@@ -147,7 +125,7 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
     of = {name: query.workload for name, query in queries.items() if query.workload is not None}
     places = paged(content.tables, of.keys(), sharing=plan.publish.layout > 2)
     several = {each.workload.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
-    shared = _shared(content)
+    shared = {**_shared(content), "linked": as_script(dataset_of(content, "../"))}
     on_front = tables_on_front(several.values())
     found: dict[str, bytes] = {}
     sections, entries, several_on, fronts, single = [], [], dict[str, list[Section]](), dict[str, list[Section]](), []
@@ -166,13 +144,14 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         if place.shared:
             several_on.setdefault(place.pages[0].path, []).append(whole.of_rows(0, table.cells))
         else:
-            found.update(_own_pages(whole, shared))
+            linked = as_script(table_dataset(content, [table], whole.title, files, "../"))
+            found.update(_own_pages(whole, {**shared, "linked": linked}))
     found.update(_shared_pages(several_on, shared))
     for each in several.values():
         found.update(workload_pages(each, shared))
     made = render_page(
         "index.html.j2",
-        **shared,
+        **{**shared, "linked": as_script(whole_dataset(content, files)), "catalogued": told_of(plan, content.facts)},
         **_guarantee(content),
         **reading_of(content),
         sections=sections,
@@ -337,35 +316,3 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     return [
         {"name": f"group-{at}", "heading": words, "entries": each} for at, (words, each) in enumerate(found.items(), 1)
     ]
-
-
-@dataclass(frozen=True)
-class Download:
-    """A file to link to; ``size`` is empty where it is not known yet."""
-
-    path: str
-    label: str
-    media: str
-    size: str
-
-
-def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
-    """The files of one table, among those made so far."""
-    made = ((each, each.path(name)) for each in FORMATS.values() if each.ending)
-    return tuple(
-        Download(path, each.label, each.media_type, size(size_in(files, path))) for each, path in made if path in files
-    )
-
-
-def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str], ...]:
-    """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
-    told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
-    order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
-    listed = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
-    found = [(path, told[path]) for path in listed if path in files or path in ALWAYS]
-    return (*found, _SIGNATURE) if signed else tuple(found)
-
-
-def size(count: int) -> str:
-    """A number of bytes as a person reads it."""
-    return f"{count} bytes" if count < 1000 else f"{count / 1000:,.1f} kB" if count < 1e6 else f"{count / 1e6:,.1f} MB"

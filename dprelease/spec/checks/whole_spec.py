@@ -23,6 +23,7 @@ from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_o
 from dprelease.spec.checks.weights import check_weight, check_weighted
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
+from dprelease.spec.fields.catalogued import check_catalogued
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.schedule import check_schedule
 from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
@@ -47,6 +48,7 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     check_tables(spec, findings)
     check_hierarchies(spec, findings)
     check_schedule(spec.schedule, spec.release.period if "period" in spec.release.model_fields_set else None, findings)
+    check_catalogued(spec.release, scheduled=spec.schedule is not None, findings=findings)
     if not spec.queries:
         hint = "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`"
         findings.add("DPR-S501", ("queries",), "has no query", hint)

@@ -25,6 +25,7 @@ from dprelease.formats import USUAL, FormatName
 from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from dprelease.spec.fields.catalogued import CataloguedSpec, TemporalSpec
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.fields.figures import Base, SymbolsSpec, UnreliableSpec
 from dprelease.spec.fields.published_sets import published_sets
@@ -46,6 +47,7 @@ from dprelease.spec.text.scalars import (
     Confidence,
     Delta,
     Filled,
+    Flag,
     Period,
     Positive,
     ReleaseName,
@@ -83,7 +85,7 @@ __all__ = [
 ]
 
 
-class ReleaseHead(SpecValue):
+class ReleaseHead(CataloguedSpec):
     """What is released: name and period are its identity, released once."""
 
     name: ReleaseName = Field(description="With the period, the identity in the ledger: a-z, 0-9 and -.")
@@ -178,7 +180,7 @@ class DeriveSpec(SpecValue):
 class PublishSpec(SpecValue, GrownValue):
     """How the tables are written."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas", "round", "symbols")
+    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas", "round", "symbols", "period_column")
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
@@ -193,6 +195,9 @@ class PublishSpec(SpecValue, GrownValue):
         None, description="Counts are rounded to multiples of it after the noise, for reading; auto finds the base."
     )
     symbols: SymbolsSpec | None = Field(None, description="Signs for numbers that are not plain.")
+    period_column: Flag = Field(
+        False, description="Whether CSV and Parquet files begin with a column that holds the period."
+    )
 
 
 def _no_default(schema: dict[str, Any]) -> None:
@@ -277,6 +282,7 @@ class ReleaseSpec(SpecValue):
 MODELS: Mapping[str, type[Value]] = {
     "": ReleaseSpec,
     "release": ReleaseHead,
+    "release.temporal": TemporalSpec,
     "privacy": PrivacySpec,
     "privacy.unit": UnitSpec,
     "privacy.budget": BudgetSpec,
