@@ -25,7 +25,7 @@ from dprelease.publish.figure_words import Signs
 from dprelease.publish.html_text import inert
 from dprelease.publish.numbers import with_margin
 
-__all__ = ["key_cell", "rows"]
+__all__ = ["between", "key_cell", "rows"]
 
 Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
@@ -95,7 +95,7 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
         number, beside = _told(value, margin, measure.places, margins)
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
-            text += f' <span class="cut">({_between(lower, upper, margin, measure.places)})</span>'
+            text += f' <span class="cut">({between(lower, upper, margin, measure.places)})</span>'
         text += sampled
         yield _greyed(f"{text}{_FLAG}</td>") if status == "unreliable" else f"{text}</td>"
 
@@ -137,7 +137,7 @@ def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) 
             yield cell, _NOTHING
             continue
         told, beside = with_margin(estimate, margin, None if margin > 0 else measure.places)
-        ends = f" ({_between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
+        ends = f" ({between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
         yield cell, f'<td class="num"><span class="before">{told}{ends}</span></td>'
 
 
@@ -163,7 +163,7 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
         flags = marks.get(status, "") + (marks["low"] if zero else "")
         if moved:
             told = with_margin(before, margin, None if margin > 0 else measure.places)[0]
-            ends = _between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
+            ends = between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
             if ends and value == lower == 0 < upper:
                 ends = f"at most {_end(upper, margin, measure.places, ROUND_CEILING)}"
             ends = f" ({ends})" if ends else ""
@@ -211,7 +211,7 @@ def _held(
         return f"<b>{near}</b> (at {'most' if least else 'least'} {_end(beyond[0], margin, places, beyond[1])})"
     number, beside = _told(value, margin, places, margins)
     text = f"<b>{number}</b> ± {beside}" if beside else f"<b>{number}</b>"
-    return f'{text} <span class="cut">({_between(lower, upper, margin, places)})</span>' if cut else text
+    return f'{text} <span class="cut">({between(lower, upper, margin, places)})</span>' if cut else text
 
 
 def _rounded(value: float, place: int) -> str:
@@ -233,10 +233,10 @@ def _rounded(value: float, place: int) -> str:
     return text.replace("-", "−" if text.strip("-0.") else "")
 
 
-def _between(lower: float, upper: float, margin: float, places: int | None) -> str:
+def between(lower: float, upper: float, margin: float, places: int | None) -> str:
     """Both ends of an interval at the place of the margin's third digit, rounded outward, without zeros at the end.
 
-    >>> _between(0.0, 11.7, 8.3, None), _between(0.0, 1234.0, 1000.0, 0)
+    >>> between(0.0, 11.7, 8.3, None), between(0.0, 1234.0, 1000.0, 0)
     ('0 to 11.7', '0 to 1,240')
     """
     return f"{_end(lower, margin, places, ROUND_FLOOR)} to {_end(upper, margin, places, ROUND_CEILING)}"
