@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import unicodedata
+from base64 import b64encode
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -17,7 +20,7 @@ from dprelease.canonical import sha256
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
-__all__ = ["inert", "moment_of", "render_page", "utc", "visible"]
+__all__ = ["Script", "inert", "moment_of", "render_page", "table_script", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
@@ -82,6 +85,21 @@ def render_page(template: str, **context: Any) -> bytes:
         context: What it names; a name that is missing is an error.
     """
     return _environment().get_template(template).render(**context).encode()
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script of a page, and what the content policy knows it by: the hash of its text, in base64."""
+
+    text: Markup
+    hash: str
+
+
+@cache
+def table_script() -> Script:
+    """The script that searches and sorts tables, for pages whose author asks for it."""
+    text = (Path(__file__).parent / "templates" / "interactive.js").read_text(encoding="utf-8")
+    return Script(Markup(text), b64encode(hashlib.sha256(text.encode()).digest()).decode())  # noqa: S704 - our own
 
 
 @cache

@@ -259,6 +259,8 @@ def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Pub
         csv_formulas=spec.publish.csv_formulas,
         figures=planned_figures(spec, lowered.queries, told),
         period_column=spec.publish.period_column,
+        across=dict(spec.publish.across),
+        interactive=spec.publish.interactive,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.explain.figures import coarser_query
 from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
@@ -28,9 +29,10 @@ from dprelease.publish.figure_words import (
     signs_of,
     warning_above,
 )
-from dprelease.publish.html_text import render_page
+from dprelease.publish.html_text import render_page, table_script
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.site.chart import Chart, charts_of
+from dprelease.publish.site.crossed import crossed
 from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.front import key_figures, tables_on_front
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
@@ -72,6 +74,9 @@ class Section:
         shown: How many rows are.
         parts: Its measures, as many side by side as a sheet of paper holds.
         blocks: These rows with the measures of each part; none of a section that is no part of a page yet.
+        across: The table with a column across, where the author asks for that; it is shown where all of it is.
+        column_across: That column.
+        coarser: Title and place of a table that has the same by fewer keys; empty: there is none to offer.
     """
 
     table: PublishedTable
@@ -95,16 +100,28 @@ class Section:
     shown: int = 0
     parts: tuple[PaperPart, ...] = ()
     blocks: tuple[PartRows, ...] = ()
+    across: PublishedTable | None = None
+    column_across: str = ""
+    coarser: tuple[str, str] = ("", "")
 
     @property
     def held(self) -> int:
         """How many of its rows there are on pages."""
         return self.pages[-1].last if self.pages else self.table.cells
 
+    @property
+    def grid(self) -> PublishedTable:
+        """The table as its rows are shown."""
+        return self.table if self.across is None or self.shown < self.table.cells else self.across
+
     def of_rows(self, first: int, last: int) -> Section:
         """The same with these of its rows, from 0 and ``last`` not among them."""
         told = () if self.signs is None else self.signs.legend(self.table, first, last)
-        made = part_rows(self.table, self.parts, first, last, self.signs)
+        if self.across is not None and (first, last) == (0, self.table.cells):
+            signs = self.signs and replace(self.signs, gone=self.signs.gone[: self.across.cells])  # all False
+            made = part_rows(self.across, paper_parts(self.across, signs), 0, self.across.cells, signs)
+        else:
+            made = part_rows(self.table, self.parts, first, last, self.signs)
         return replace(self, first=first, shown=last - first, blocks=made, legend=told)
 
 
@@ -125,6 +142,7 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
     of = {name: query.workload for name, query in queries.items() if query.workload is not None}
     places = paged(content.tables, of.keys(), sharing=plan.publish.layout > 2)
     several = {each.workload.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
+    hrefs = {table.name: _href(table, place) for table, place in zip(content.tables, places, strict=True)}
     shared = {**_shared(content), "linked": as_script(dataset_of(content, "../"))}
     on_front = tables_on_front(several.values())
     found: dict[str, bytes] = {}
@@ -132,7 +150,7 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
     for table, place in zip(content.tables, places, strict=True):
         query = None if table.derived else queries[table.name]
         workload = several[of[table.name]] if table.name in of else None
-        whole = _section(content, table, query, files, place.pages, workload)
+        whole = _section(content, table, query, files, place.pages, workload, hrefs)
         if place.rows is not None:
             sections.append(whole.of_rows(0, place.rows))
         entry = _entry(table, place, files)
@@ -215,6 +233,7 @@ def _shared(content: Content) -> dict[str, Any]:
         "withheld": publish.unreliable_show == "blank",
         "held": publish.figures is not None,
         "judged": judged_words(publish),
+        "interactive": table_script() if publish.interactive else None,
     }
 
 
@@ -249,11 +268,13 @@ def _section(
     files: Mapping[str, bytes],
     pages: tuple[Page, ...],
     crosstabs: Crosstabs | None,
+    hrefs: Mapping[str, str],
 ) -> Section:
     """What is said of a table, without its rows."""
     limit = query.suppress_below if query is not None else None
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
     figures, signs = content.plan.publish.figures, signs_of(content.plan, table)
+    column = "" if table.derived else content.plan.publish.across.get(table.name, "")
     return Section(
         table=table,
         title=_title(table, crosstabs),
@@ -275,8 +296,26 @@ def _section(
         signs=signs,
         caution=sum(each.status.count("caution") for each in table.measures),
         warning=warning_above(content.plan, table, query),
+        coarser=_coarser(content.plan, query, hrefs),
         parts=paper_parts(table, signs),
+        across=crossed(table, column) if column else None,
+        column_across=column,
     )
+
+
+def _coarser(plan: ReleasePlan, query: PlannedQuery | None, hrefs: Mapping[str, str]) -> tuple[str, str]:
+    """Title and place, from the folder of the bundle, of a table that has the same by fewer keys."""
+    other = None if query is None else coarser_query(plan, query)
+    if other is None:
+        return "", ""
+    href = hrefs[other.name]
+    return other.title or other.name, f"{INDEX}{href}" if href.startswith("#") else href
+
+
+def _href(table: PublishedTable, place: Paged) -> str:
+    """Where a table is, from the index."""
+    anchor = f"#table-{table.name}"
+    return anchor if place.rows is not None else place.pages[0].path + (anchor if place.shared else "")
 
 
 def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
@@ -295,10 +334,13 @@ def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMe
 
 def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> dict[str, Any]:
     """A table in the list of the index: where it is, its size, and its files."""
-    anchor = f"#table-{table.name}"
-    href = anchor if place.rows is not None else place.pages[0].path + (anchor if place.shared else "")
     title = table.title or table.name
-    return {"href": href, "title": title, "cells": table.cells, "downloads": downloads(table.name, files)}
+    return {
+        "href": _href(table, place),
+        "title": title,
+        "cells": table.cells,
+        "downloads": downloads(table.name, files),
+    }
 
 
 def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -8,7 +8,13 @@ from typing import get_args
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
 from dprelease.measures import Measure
-from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_rounding, check_table_names
+from dprelease.spec.checks.after import (
+    check_across,
+    check_exact_counts,
+    check_postprocess,
+    check_rounding,
+    check_table_names,
+)
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column, check_partition
 from dprelease.spec.checks.derived import check_computed_column
@@ -63,6 +69,7 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     check_postprocess(spec, findings)
     check_exact_counts(spec, findings)
     check_rounding(spec, findings)
+    check_across(spec, findings)
     for number, form in enumerate(spec.publish.formats):
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")

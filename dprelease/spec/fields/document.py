@@ -180,7 +180,7 @@ class DeriveSpec(SpecValue):
 class PublishSpec(SpecValue, GrownValue):
     """How the tables are written."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas", "round", "symbols", "period_column")
+    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas", "round", "symbols", "period_column", "across", "interactive")
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
@@ -197,6 +197,13 @@ class PublishSpec(SpecValue, GrownValue):
     symbols: SymbolsSpec | None = Field(None, description="Signs for numbers that are not plain.")
     period_column: Flag = Field(
         False, description="Whether CSV and Parquet files begin with a column that holds the period."
+    )
+    across: dict[str, Filled] = Field(
+        {}, description="By query the column of `by` whose keys stand side by side on pages: {income: sex}."
+    )
+    interactive: Flag = Field(
+        False,
+        description="Whether a script searches and sorts the tables of pages, which are complete without it.",
     )
 
 
