@@ -149,6 +149,13 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         requires="certificate.compiler:require_typst",
     ),
     Format(
+        name="dcat",
+        label="Catalogue entry",
+        render="catalogue.dcat:dcat_files",
+        media_type="application/ld+json",
+        once=(("dcat.jsonld", "the entry for data catalogues (DCAT-AP)"),),
+    ),
+    Format(
         name="html",
         label="Pages",
         render="site.html:html_files",

@@ -140,6 +140,7 @@ class PublishedTable:
         cells: The number of rows.
         suppressed: How many rows are blank because a noisy number of theirs was below a limit.
         derived: The SQL that made it of published tables; empty where noise did.
+        period: That its files have in a column of its own; empty: they have none.
     """
 
     name: str
@@ -151,6 +152,7 @@ class PublishedTable:
     cells: int
     suppressed: int = 0
     derived: str = ""
+    period: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", tuple(map(coded, self.keys)))

@@ -85,8 +85,8 @@ class Ranged(Measure):
             if self.chosen_clip is not None:
                 moved = (
                     say(
-                        ", what one {unit} adds up to in a cell first moved into 0 to a clip that noise has chosen, {high} "
-                        "at most",
+                        ", what one {unit} adds up to in a cell first moved into 0 to a clip that noise has chosen, "
+                        "{high} at most",
                         unit=one,
                         high=high,
                     )

@@ -14,6 +14,7 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import keys_of_query, number_names, safe_path
 
 __all__ = [
+    "PERIOD_COLUMN",
     "P_VALUE",
     "REHEARSAL_COLUMN",
     "SAMPLING_ERROR",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 
-REHEARSAL_COLUMN = "rehearsal"
+PERIOD_COLUMN, REHEARSAL_COLUMN = "period", "rehearsal"
 UNADJUSTED = "_unadjusted"  # ends the name of the column with the estimate of a number that was moved
 UNADJUSTED_ERROR = "_unadjusted_se"  # that of the column with its standard error, where nothing else has one
 P_VALUE = "_p"  # of a change or a difference
@@ -46,7 +47,8 @@ def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
 def column_names(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of a query's files: its keys, then those of each measure; of a ranking the ranks and the keys."""
     keys = [column.name for column in keys_of_query(plan, query)]
-    return _header(keys, [(name, endings_of(plan, query, name)) for name in number_names(plan, query)], rehearsal)
+    measures = [(name, endings_of(plan, query, name)) for name in number_names(plan, query)]
+    return _header(keys, measures, rehearsal, period=plan.publish.period_column)
 
 
 def endings_of(plan: ReleasePlan, query: PlannedQuery, name: str) -> tuple[str, ...]:
@@ -94,11 +96,17 @@ def _endings(*, moved: bool, held: bool, sampled: bool, p_value: bool = False) -
 def table_header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of the files of a table, which is as ``measured.filed`` gives it."""
     measures = [(each.name, endings(each)) for each in table.measures]
-    return _header([each.name for each in table.key_columns], measures, rehearsal)
+    return _header([each.name for each in table.key_columns], measures, rehearsal, period=bool(table.period))
 
 
-def _header(keys: Sequence[str], measures: Sequence[tuple[str, tuple[str, ...]]], rehearsal: bool) -> tuple[str, ...]:
-    found = [*keys, *(name + ending for name, named in measures for ending in named)]
+def _header(
+    keys: Sequence[str], measures: Sequence[tuple[str, tuple[str, ...]]], rehearsal: bool, *, period: bool
+) -> tuple[str, ...]:
+    found = [
+        *((PERIOD_COLUMN,) if period else ()),
+        *keys,
+        *(name + ending for name, named in measures for ending in named),
+    ]
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
 
 
@@ -165,7 +173,8 @@ def check_header(names: Sequence[str], table: str, number: str, *, hint: str) ->
             f"{table} would publish two columns named {twice!r}",
             detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status, m_sampling_se and "
             "m_total_margin beside a sampling error, m_p of a change, and m_unadjusted and m_unadjusted_se where it "
-            "is moved; `rehearsal` marks a rehearsal",
+            "is moved; `rehearsal` marks a rehearsal, and `period` is a column where `publish.period_column` asks for "
+            "one",
             hint=hint,
             code="DPR-W104",
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
 import unicodedata
+from base64 import b64encode
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
@@ -20,7 +23,7 @@ from dprelease.words import amount, say_many, spoken, translated, within
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
-__all__ = ["inert", "moment_of", "render_page", "told", "utc", "visible"]
+__all__ = ["Script", "inert", "moment_of", "render_page", "table_script", "told", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
@@ -119,6 +122,21 @@ def _numbered(text: str) -> str:
 def _with_places(text: str) -> str:
     """A sentence as a template is compiled to have it, with its places as everywhere else: ``{name}``."""
     return _PLACE.sub(r"{\1}", text).replace("%%", "%")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script of a page, and what the content policy knows it by: the hash of its text, in base64."""
+
+    text: Markup
+    hash: str
+
+
+@cache
+def table_script() -> Script:
+    """The script that searches and sorts tables, for pages whose author asks for it."""
+    text = (Path(__file__).parent / "templates" / "interactive.js").read_text(encoding="utf-8")
+    return Script(Markup(text), b64encode(hashlib.sha256(text.encode()).digest()).decode())  # noqa: S704 - our own
 
 
 @cache

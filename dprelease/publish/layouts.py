@@ -25,8 +25,10 @@ def filed(plan: ReleasePlan, tables: Iterable[PublishedTable]) -> tuple[Publishe
       could be too small (ends of the interval are rounded to the nearest, for the true number is whole as well);
     - a number on a decimal grid is the double that its text in the CSV file reads as, so that Parquet has the same.
     """
+    period = plan.release.period if plan.publish.period_column else ""
     return tuple(
-        replace(table, measures=tuple(_filed(each, plan.publish.layout) for each in table.measures)) for table in tables
+        replace(table, measures=tuple(_filed(each, plan.publish.layout) for each in table.measures), period=period)
+        for table in tables
     )
 
 

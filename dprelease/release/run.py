@@ -48,7 +48,8 @@ from dprelease.release.planning import (
 )
 from dprelease.release.project import reference_tables
 from dprelease.release.publishing.earlier import require_earlier
-from dprelease.release.publishing.published import make_way, require_accounted, write_overview
+from dprelease.release.publishing.overview import write_overview
+from dprelease.release.publishing.published import make_way, require_accounted
 from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuning_note
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time

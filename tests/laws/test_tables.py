@@ -168,7 +168,8 @@ def test_the_bundle_is_verified_and_compared_with_itself(released: Released) -> 
 
 def test_pages_and_the_data_package_say_the_media_types_of_the_table(released: Released) -> None:
     index = (released.folder / "index.html").read_text(encoding="utf-8")
-    said = re.findall(r'encodingFormat" content="([^"]+)"><a itemprop="contentUrl" href="([^"]+)"', index)
+    (told,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', index, re.DOTALL)
+    said = [(each["encodingFormat"], each["contentUrl"]) for each in json.loads(told)["distribution"]]
     forms = [FORMATS[name] for name in released.plan.publish.formats]
     of_tables = {form.path("income"): form.media_type for form in forms if form.ending}
     assert {path: kind for kind, path in said if path in of_tables} == of_tables
@@ -180,7 +181,7 @@ def test_pages_and_the_data_package_say_the_media_types_of_the_table(released: R
 
 def test_the_index_lists_files_in_the_order_that_it_always_had(released: Released) -> None:
     listed = re.findall(r'<li><a href="([^"]+)">\1</a>: ', (released.folder / "index.html").read_text(encoding="utf-8"))
-    order = ["tables/workbook.xlsx", "datapackage.json", "measurements/recipe.json", "accounting.html"]
+    order = ["tables/workbook.xlsx", "datapackage.json", "dcat.jsonld", "measurements/recipe.json", "accounting.html"]
     order += ["accounting.json", *([] if missing_extras(["pdf"]) else ["certificate.pdf"]), "registry.yaml"]
     assert listed == [*order, "nist-800-226.md", "plan.json", "facts.json", "manifest.json"]
 

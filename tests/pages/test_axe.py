@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from dprelease.publish import render, write
+from dprelease.publish import published_tables, render, write
+from dprelease.publish.base import Content
 from dprelease.publish.bundle.checks.opened import read_bundle
 from dprelease.publish.site.html import site_files
-from dprelease.publish.site.releases import Listed, releases_page
+from dprelease.publish.site.releases import Listed, overview_files
 from tests.unit import formats_example, publish_example
 from tests.unit.workload_example import content as of_workloads
 from tests.unit.workload_example import workload
@@ -63,9 +64,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert bundle is not None
     assert bundle.facts is not None
     listed = Listed("monitor/2024", bundle.manifest, bundle.facts, plan)
-    (folder / "index.html").write_bytes(releases_page([listed], ["broken/2020"]))
+    for path, data in overview_files([listed], ["broken/2020"]).items():
+        (folder / path).write_bytes(data)
     for name, content in (
         ("chosen", formats_example.chosen()),
+        ("across", _across()),
         ("hostile", formats_example.hostile()),
         ("long", formats_example.hostile(tuple(f"{at:04d}" for at in range(1200)))),
         ("workload", of_workloads(census, sizes=sizes)),
@@ -77,8 +80,41 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _across() -> Content:
+    """Tables with a column across, which can be searched and sorted."""
+    made = publish_example.plan()
+    changes = {"across": {"population": "sex", "income": "sex"}, "interactive": True}
+    made = made.model_copy(update={"publish": made.publish.model_copy(update=changes)})
+    tables = published_tables(made, publish_example.measurements())
+    return Content(made, tables, publish_example.facts(made), publish_example.measurements())
+
+
+def walked(page: Path, *steps: str) -> list[dict[str, Any]]:
+    command = ["node", RUNNER.with_name("keyboard.mjs"), page, *steps]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_a_table_is_searched_and_sorted_by_the_keyboard_alone(site: Path) -> None:
+    page = site / "across/index.html"
+    plain = walked(page)[0]
+    assert plain["rows"] == ["Northeast 1", "Midwest 2", "South 3", "West 4"]
+    to_field = next(at for at, each in enumerate(walked(page, *["Tab"] * 12)) if each["focus"] == "input")
+    steps = ["=th", "Tab*2", "Tab", "Enter", "Enter", "Enter"]
+    _, field, typed, head, second, rising, falling, back = walked(page, f"Tab*{to_field}", *steps)
+    assert field["focus"] == "input"
+    assert (typed["rows"], typed["status"]) == (["Northeast 1", "South 3"], "2 of 4 rows")
+    assert (head["focus"], head["words"]) == ("button", "region")
+    assert (second["words"], second["outline"]) == ("Male", "solid")
+    assert (rising["rows"], rising["sorted"]) == (["Northeast 1", "South 3"], [None, "ascending", None])
+    assert (falling["rows"], falling["sorted"]) == (["South 3", "Northeast 1"], [None, "descending", None])
+    assert (back["rows"], back["sorted"]) == (typed["rows"], [None, None, None])
+
+
 def test_no_page_has_a_serious_fault_or_scrolls_sideways(site: Path) -> None:
     pages = ["index.html", "monitor/2024/index.html", "monitor/2024/accounting.html", "chosen/index.html"]
+    pages += ["across/index.html", "monitor/index.html"]
     pages += ["hostile/index.html", "long/pages/population-2.html", "workload/index.html"]
     pages += ["workload/pages/census.race.html", "workload/pages/census__state__race__sex.html"]
     found = looked_at(*(site / page for page in pages))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
 from importlib.resources import files as package_files
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,11 +41,14 @@ class Outline(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.words: list[str] = []
+        self.data: list[dict[str, Any]] = []
         self.feed(text)
         self.close()
         assert not self.open, f"never closed: {self.open}"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if (tag, attrs) == ("script", [("type", "application/ld+json")]):
+            tag = "data of a script"  # no browser runs it
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
@@ -52,10 +57,12 @@ class Outline(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        assert self.open.pop().rpartition(" ")[2] == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["style"]:
+        if self.open[-1:] == ["data of a script"]:
+            self.data.append(json.loads(data))
+        elif self.open[-1:] != ["style"]:
             self.words.append(data)
 
     @property

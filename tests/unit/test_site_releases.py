@@ -14,7 +14,8 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Loss
 from dprelease.publish import AccountPoint, Facts, Restated, folder_for, render, write
 from dprelease.publish.bundle.folder import files_in
-from dprelease.release.publishing.published import OVERVIEW, Shelf, shelf_of, write_overview
+from dprelease.release.publishing.overview import OVERVIEW, write_overview
+from dprelease.release.publishing.published import Shelf, shelf_of
 from dprelease.signature import PublicKey
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -45,7 +46,8 @@ def test_releases_stand_there_the_newest_first_with_links(tmp_path: Path) -> Non
         released(tmp_path, period, sequence)
     found = page(tmp_path)
     links = [attributes["href"] for tag, attributes in found.tags if tag == "a" and attributes["href"] != "#main"]
-    assert links == [f"regional-monitor/2024-0{at}/index.html" for at in (3, 2, 1)]
+    product = ["regional-monitor/index.html", "feed.xml"]
+    assert links == [*product, *(f"regional-monitor/2024-0{at}/index.html" for at in (3, 2, 1))]
     assert all((tmp_path / str(link)).is_file() for link in links)
     assert found.text.count("unsigned") == 3
     assert "ε = 1.9, δ = 10⁻⁹ for each person" in found.text
@@ -113,7 +115,7 @@ def test_the_overview_is_no_part_of_a_bundle_and_no_sign_of_a_release(tmp_path: 
     folder = folder_for(tmp_path, "regional-monitor", "2024-01")
     assert OVERVIEW in files_in(folder)  # its own
     write(render(made, measurements(), facts(made, ledger_sequence=3)), folder)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [OVERVIEW, "regional-monitor"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["feed.xml", OVERVIEW, "regional-monitor"]
 
 
 def test_nothing_stops_a_release(tmp_path: Path) -> None:
@@ -129,18 +131,18 @@ def test_nothing_stops_a_release(tmp_path: Path) -> None:
 
 def test_what_came_in_between_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     released(tmp_path, "2024-01", 3)
-    import dprelease.release.publishing.published as overview
+    import dprelease.release.publishing.overview as overview
 
-    whole, calls = overview._page, []
+    whole, calls = overview._files, []
 
-    def page_and_another(*args: object) -> bytes:
+    def page_and_another(*args: object) -> dict[str, bytes]:
         calls.append(1)
         made = whole(*args)  # type: ignore[arg-type]
         if len(calls) == 1:
             released(tmp_path, "2024-02", 9)
         return made
 
-    monkeypatch.setattr(overview, "_page", page_and_another)
+    monkeypatch.setattr(overview, "_files", page_and_another)
     assert "2 publications" in page(tmp_path).text
     assert len(calls) == 2
 
@@ -167,7 +169,7 @@ def test_titles_periods_and_folders_are_inert(tmp_path: Path) -> None:
     found = page(tmp_path)
     assert not {tag for tag, _ in found.tags} & {"script", "b"}
     assert "<script>alert(1)</script>[U+202E]" in found.text
-    (link,) = [attributes["href"] for tag, attributes in found.tags if tag == "a" and attributes["href"] != "#main"]
+    *_, link = [attributes["href"] for tag, attributes in found.tags if tag == "a" and attributes["href"] != "#main"]
     assert link == "regional-monitor/%252E.%252F%2522%253Cb%253E/index.html"
 
 

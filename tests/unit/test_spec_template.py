@@ -166,7 +166,7 @@ WRONG = [
     (TITLE, 'title: "{ period }}"', "DPR-S301", 31, "in full"),
     (TITLE, 'title: "{{ period {{ period }}"', "DPR-S301", 31, "no template"),
     (FILE, "{{ env.HOME }}.csv", "DPR-S301", 16, "no template"),
-    ("curator: x", 'curator: "{{ period }}"', "DPR-S302", 6, "release.title"),
+    ("curator: x", 'curator: "{{ period }}"', "DPR-S302", 6, "`citation` and `identifier` of `release`"),
     ("name: regional-monitor", 'name: "m-{{ period }}"', "DPR-S302", 3, "the text itself"),
     ("period: 2024-03", 'period: "{{ period }}"', "DPR-S302", 4, "the text itself"),
     ("reference/places.csv", '"{{ period }}.csv"', "DPR-S302", 12, "references.places.file"),

@@ -19,6 +19,7 @@ from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.design.accuracy import mean_noise, outputs
 from dprelease.plan.document import (
     Account,
+    CatalogueEntry,
     Considered,
     Derived,
     Measured,
@@ -43,6 +44,7 @@ from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Approximate, Composed, Event, Repeated
+from dprelease.spec.fields.catalogued import ENTRY
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.fields.told import first_said
 
@@ -261,6 +263,7 @@ def _release(spec: ReleaseSpec) -> ReleaseInfo:
         intended_use=head.intended_use,
         next=next_release(spec),
         revisions=spec.revisions,
+        entry=_entry(spec),
     )
 
 
@@ -282,6 +285,9 @@ def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Pub
         layout=3 if many else 2,
         csv_formulas=spec.publish.csv_formulas,
         figures=planned_figures(spec, lowered.queries, told),
+        period_column=spec.publish.period_column,
+        across=dict(spec.publish.across),
+        interactive=spec.publish.interactive,
     )
 
 
@@ -289,6 +295,15 @@ def _formats(spec: ReleaseSpec) -> tuple[FormatName, ...]:
     """The formats that are asked for, and the certificate where nobody switches it off."""
     named = tuple(spec.publish.formats)
     return (*named, CERTIFICATE) if spec.publish.certificate and CERTIFICATE not in named else named
+
+
+def _entry(spec: ReleaseSpec) -> CatalogueEntry | None:
+    """What catalogues are told of the release; None where the author says nothing to them."""
+    release = spec.release
+    told = {name: getattr(release, name) or "" for name in ENTRY if name not in ("keywords", "temporal")}
+    days = {} if release.temporal is None else {"start": release.temporal.first, "end": release.temporal.last}
+    entry = CatalogueEntry(**told, **days, keywords=release.keywords)
+    return None if entry == CatalogueEntry() else entry
 
 
 def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:

@@ -3,6 +3,7 @@
 from dprelease.plan.document.account import Account, Composition, Parallel, Window
 from dprelease.plan.document.approval import Head
 from dprelease.plan.document.batch import Batch
+from dprelease.plan.document.entry import CatalogueEntry
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.mechanisms import Choosing
@@ -27,6 +28,7 @@ __all__ = [
     "Account",
     "Answer",
     "Batch",
+    "CatalogueEntry",
     "Choosing",
     "Composition",
     "Considered",

@@ -17,6 +17,7 @@ from dprelease.plan.document.account import Account
 from dprelease.plan.document.approval import Approval, Head
 from dprelease.plan.document.batch import Batch, in_one_piece, in_their_pieces
 from dprelease.plan.document.cubes import with_cubes
+from dprelease.plan.document.entry import CatalogueEntry
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.pieces import Piece, pieces_of
@@ -344,9 +345,10 @@ class ReleaseInfo(GrownValue):
         revisions: How often the period is to be released again, with the rows that came late.
         revision: Which of these revisions this is; 0: the first publication.
         restatement: How many publications of the same question this one replaces; 0: it is the first one.
+        entry: What catalogues are told of it; None: the author says nothing to them.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("next", "revisions", "revision", "restatement")
+    LATER: ClassVar[tuple[str, ...]] = ("next", "revisions", "revision", "restatement", "entry")
     name: str
     period: str
     title: str = ""
@@ -357,6 +359,7 @@ class ReleaseInfo(GrownValue):
     revisions: int = Field(default=0, ge=0)
     revision: int = Field(default=0, ge=0)
     restatement: int = Field(default=0, ge=0)
+    entry: CatalogueEntry | None = None
 
     @model_validator(mode="after")
     def _planned(self) -> Self:

@@ -32,9 +32,21 @@ class Publish(GrownValue):
             selected them, which are texts from the data, and not where they are declared.
         figures: How numbers are judged, signed and rounded (``estimate.figures``); None: as in plans from before, by
             ``unreliable_above`` and the margin alone.
+        period_column: Whether CSV and Parquet have the period as their first column.
+        across: By query the key column whose keys are columns of its table on pages.
+        interactive: Whether pages have a script that searches and sorts tables.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas", "figures")
+    LATER: ClassVar[tuple[str, ...]] = (
+        "intervals",
+        "quotients",
+        "layout",
+        "csv_formulas",
+        "figures",
+        "period_column",
+        "across",
+        "interactive",
+    )
     formats: tuple[FormatName, ...] = USUAL
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
@@ -44,6 +56,9 @@ class Publish(GrownValue):
     layout: Literal[1, 2, 3] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
     figures: FigureRules | None = None
+    period_column: bool = False
+    across: dict[str, str] = {}
+    interactive: bool = False
 
 
 class Derived(Value):

@@ -18,6 +18,7 @@ from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
 from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.catalogue.linked import as_script, dataset_of
 from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
 from dprelease.publish.comparing.earlier import period_of
 from dprelease.publish.figure_words import judged_words
@@ -93,6 +94,7 @@ def said_everywhere(content: Content) -> dict[str, Any]:
         "unit": str(plan.unit),
         "unprotected": unprotected(plan),
         "relation": relation(plan),
+        "linked": as_script(dataset_of(content)),
     }
 
 

@@ -204,6 +204,7 @@ def _filled(
         confidence=plan.publish.confidence,
         cells=len(answer.keys),
         derived=derived.sql,
+        period=plan.release.period if plan.publish.period_column else "",
     )
 
 

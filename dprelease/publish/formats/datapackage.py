@@ -24,8 +24,10 @@ from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.clips import clip_lines
 from dprelease.publish.accounting.glossary import dictionary, relation
 from dprelease.publish.base import NOTICE, Content, key_as_text
+from dprelease.publish.catalogue.entry import Told, description_of, told_of
 from dprelease.publish.columns import (
     P_VALUE,
+    PERIOD_COLUMN,
     REHEARSAL_COLUMN,
     SAMPLING_ERROR,
     TOTAL_MARGIN,
@@ -135,15 +137,16 @@ def package_of(content: Content, files: Mapping[str, bytes]) -> dict[str, Any]:
     plan, facts = content.plan, content.facts
     release, loss = plan.release, plan.loss[plan.certified]
     title = release.title or release.name
-    told = dictionary(plan)
+    told, catalogued = dictionary(plan), told_of(plan, facts)
     return {
         "profile": "tabular-data-package",
         "name": _name(f"{release.name}-{release.period}"),
         "title": f"{NOTICE}: {title}" if facts.rehearsal else title,
-        "description": _description(content),
-        "version": release.period,
+        "description": description_of(plan, facts),
+        "version": release.entry.version if release.entry and release.entry.version else release.period,
         "created": facts.reserved_at,
         **({"contributors": [{"title": release.curator, "role": "publisher"}]} if release.curator else {}),
+        **(_for_catalogues(catalogued) if catalogued.said else {}),
         "resources": [_resource(content, table, files, told) for table in content.tables],
         "dprelease": {
             "release": release.name,
@@ -156,6 +159,7 @@ def package_of(content: Content, files: Mapping[str, bytes]) -> dict[str, Any]:
             "relation": relation(plan),
             "contact": release.contact,
             "rehearsal": facts.rehearsal,
+            **(_beside(catalogued) if catalogued.said else {}),
         },
     }
 
@@ -169,15 +173,27 @@ def _name(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-") or "release"
 
 
-def _description(content: Content) -> str:
-    notice = f"{NOTICE}. " if content.facts.rehearsal else ""
-    use, exact = content.plan.release.intended_use, unprotected(content.plan)
-    return (
-        f"{notice}Statistics of period {content.plan.release.period} with differential privacy: random noise was "
-        f"added to every number{' but exact totals' if exact else ''} before it was published. Beside each number "
-        "stand its standard error, its margin and "
-        f"its interval.{f' {exact}' if exact else ''}{f' Made for: {use}.' if use else ''}"
-    )
+def _for_catalogues(told: Told) -> dict[str, Any]:
+    """What the author said for catalogues, as far as a Data Package has a place for it."""
+    licence = {"path": told.licence, **({"name": told.licence_name} if told.licence_name else {})}
+    more = {
+        "id": told.identifier,
+        "licenses": [licence] if told.licence else [],
+        "keywords": list(told.keywords),
+    }
+    return {name: value for name, value in more.items() if value}
+
+
+def _beside(told: Told) -> dict[str, str]:
+    """And the rest of it, beside what else is said here alone."""
+    more = {
+        "citation": told.citation,
+        "issued": told.issued,
+        "next": told.next,
+        "temporal": told.interval,
+        "spatial": told.spatial,
+    }
+    return {name: value for name, value in more.items() if value}
 
 
 def _resource(
@@ -222,9 +238,15 @@ def _schema(content: Content, table: PublishedTable, described: Mapping[str, str
         "type": "string",
         "constraints": {"required": True, "enum": [NOTICE]},
     }
+    fields[PERIOD_COLUMN] = fields.get(PERIOD_COLUMN) or {
+        "name": PERIOD_COLUMN,
+        "type": "string",
+        "description": "the period of the release",
+        "constraints": {"required": True, "enum": [table.period]},
+    }
     names = table_header(table, rehearsal=content.facts.rehearsal)
     unique = table.key_columns and not keys_repeat(table) and not any(map(_has_empty, table.keys))
-    keys = [column.name for column in table.key_columns]
+    keys = [*([PERIOD_COLUMN] if table.period else []), *(column.name for column in table.key_columns)]
     return {
         "fields": [fields[name] for name in names],
         "missingValues": [""],
@@ -330,7 +352,8 @@ def csv_blocks(
 
 def _columns(table: PublishedTable, notice: str | None, publish: Publish | None) -> list[Texts]:
     """The texts of its columns, in the order of the header."""
-    parts = [
+    period = [constant_texts(csv_quoted(table.period))] if table.period else []
+    parts = period + [
         key_texts(column, keys, escape=publish is not None and escapes(publish, column))
         for column, keys in zip(table.key_columns, table.keys, strict=True)
     ]

@@ -59,9 +59,9 @@ def _metadata(content: Content, table: PublishedTable) -> dict[str, str]:
 
 def _columns(table: PublishedTable, *, notice: bool) -> Iterator[tuple[str, Part]]:
     """The Arrow type of each column, and what makes a part of it; counts are int64, other numbers float64."""
-    import pyarrow as pa
-
     kinds = {"text": "string", "integer": "int64", "boolean": "bool", "date": "date32"}
+    if table.period:
+        yield "string", _constant(table.period)
     for column, keys in zip(table.key_columns, table.keys, strict=True):
         yield kinds[column.type], _coded(coded(keys).mapped(partial(_stored, column)), kinds[column.type])
     for measure in table.measures:
@@ -75,7 +75,13 @@ def _columns(table: PublishedTable, *, notice: bool) -> Iterator[tuple[str, Part
             else:
                 yield kind, partial(whole, getattr(measure, PARTS[ending]))
     if notice:
-        yield "string", lambda first, last: pa.repeat(pa.scalar(NOTICE, pa.string()), last - first)
+        yield "string", _constant(NOTICE)
+
+
+def _constant(text: str) -> Part:
+    import pyarrow as pa
+
+    return lambda first, last: pa.repeat(pa.scalar(text, pa.string()), last - first)
 
 
 def _stored(column: Column, key: Key) -> Key | date:

@@ -27,7 +27,7 @@ from dprelease.publish.html_text import inert, told
 from dprelease.publish.numbers import with_margin, without_zeros
 from dprelease.words import say, written
 
-__all__ = ["key_cell", "rows"]
+__all__ = ["between", "key_cell", "rows"]
 
 Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
@@ -114,7 +114,7 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
         number, beside = _told(value, margin, measure.places, margins)
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
-            text += f' <span class="cut">({_between(lower, upper, margin, measure.places)})</span>'
+            text += f' <span class="cut">({between(lower, upper, margin, measure.places)})</span>'
         text += sampled
         yield _greyed(f"{text}{words.flag}</td>") if status == "unreliable" else f"{text}</td>"
 
@@ -157,7 +157,7 @@ def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) 
             yield cell, words.nothing
             continue
         told, beside = with_margin(estimate, margin, None if margin > 0 else measure.places)
-        ends = f" ({_between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
+        ends = f" ({between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
         yield cell, f'<td class="num"><span class="before">{told}{ends}</span></td>'
 
 
@@ -185,7 +185,7 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
         flags = marks.get(status, "") + (marks["low"] if zero else "")
         if moved:
             told = with_margin(before, margin, None if margin > 0 else measure.places)[0]
-            ends = _between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
+            ends = between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
             if ends and value == lower == 0 < upper:
                 ends = say("at most {end}", end=_end(upper, margin, measure.places, ROUND_CEILING))
             ends = f" ({ends})" if ends else ""
@@ -235,7 +235,7 @@ def _held(
         return f"<b>{near}</b> ({beyond})"
     number, beside = _told(value, margin, places, margins)
     text = f"<b>{number}</b> ± {beside}" if beside else f"<b>{number}</b>"
-    return f'{text} <span class="cut">({_between(lower, upper, margin, places)})</span>' if cut else text
+    return f'{text} <span class="cut">({between(lower, upper, margin, places)})</span>' if cut else text
 
 
 def _rounded(value: float, place: int) -> str:
@@ -257,10 +257,10 @@ def _rounded(value: float, place: int) -> str:
     return written(text.replace("-", "−" if text.strip("-0.") else ""))
 
 
-def _between(lower: float, upper: float, margin: float, places: int | None) -> str:
+def between(lower: float, upper: float, margin: float, places: int | None) -> str:
     """Both ends of an interval at the place of the margin's third digit, rounded outward, without zeros at the end.
 
-    >>> _between(0.0, 11.7, 8.3, None), _between(0.0, 1234.0, 1000.0, 0)
+    >>> between(0.0, 11.7, 8.3, None), between(0.0, 1234.0, 1000.0, 0)
     ('0 to 11.7', '0 to 1,240')
     """
     ends = _end(lower, margin, places, ROUND_FLOOR), _end(upper, margin, places, ROUND_CEILING)

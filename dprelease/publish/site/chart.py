@@ -19,7 +19,19 @@ from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import percent, power_of_ten, round_step
 from dprelease.words import amount, marked, say, say_many
 
-__all__ = ["MOST_BARS", "Bar", "Chart", "chart", "charts_of", "most_bars"]
+__all__ = [
+    "MOST_BARS",
+    "Bar",
+    "Chart",
+    "Shown",
+    "chart",
+    "charts_of",
+    "counted_in",
+    "ends",
+    "most_bars",
+    "tick_text",
+    "ticks_within",
+]
 
 MOST_BARS = 60
 _MOST_CHARTS = 12
@@ -89,7 +101,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class Shown:
     """A row: a number and its interval, both ends its own value where none is known; NaN where none is published."""
 
     group: str
@@ -102,6 +114,7 @@ class _Shown:
 
     @property
     def there(self) -> bool:
+        """Whether a number is published."""
         return math.isfinite(self.value)
 
 
@@ -176,12 +189,12 @@ def _panels(table: PublishedTable, family: Sequence[PublishedMeasure]) -> Iterat
     words = [f"{percent(_rank(each) or Fraction(0))} %" for each in family]
     name = family[0].title or family[0].name.rpartition("_q")[0] or family[0].name
     for across in zip(*rows, strict=True):
-        shown = [_Shown("", word, *_numbers(each)) for word, each in zip(words, across, strict=True)]
+        shown = [Shown("", word, *_numbers(each)) for word, each in zip(words, across, strict=True)]
         title = f"{name}: {across[0].label}"
         yield _drawn(title, shown, every, _line(family[0]), dots=True)
 
 
-def _numbers(shown: _Shown) -> tuple[float, float, float, bool, bool]:
+def _numbers(shown: Shown) -> tuple[float, float, float, bool, bool]:
     return shown.value, shown.lower, shown.upper, shown.known, shown.weak
 
 
@@ -198,21 +211,21 @@ def _line(measure: PublishedMeasure) -> str:
     return say("the interval of the estimate before it was adjusted") if before else say("its interval")
 
 
-def _drawn(title: str, shown: Sequence[_Shown], axis_of: Sequence[_Shown], line: str, *, dots: bool) -> Chart:
-    low, high = _ends([each for each in axis_of if each.there], dots=dots)
-    ticks = _ticks(low, high)
-    unit, words = _unit(ticks)
+def _drawn(title: str, shown: Sequence[Shown], axis_of: Sequence[Shown], line: str, *, dots: bool) -> Chart:
+    low, high = ends([each for each in axis_of if each.there], dots=dots)
+    ticks = ticks_within(low, high)
+    unit, words = counted_in(ticks)
 
     def place(number: float) -> str:
         return f"{100 * (min(max(number, low), high) - low) / (high - low):.2f}"
 
     bars = tuple(_bar(each, low, high, place) for each in shown)
-    marks = tuple((place(tick), decimal(_short(tick / unit, ticks[1] / unit - ticks[0] / unit))) for tick in ticks)
+    marks = tuple((place(tick), decimal(tick_text(tick / unit, ticks[1] / unit - ticks[0] / unit))) for tick in ticks)
     zero = place(0.0) if low <= 0 <= high else None
     return Chart(title, dots, words, zero, marks, bars, line, tuple(_notes(bars, dots=dots)))
 
 
-def _bar(shown: _Shown, low: float, high: float, place: Callable[[float], str]) -> Bar:
+def _bar(shown: Shown, low: float, high: float, place: Callable[[float], str]) -> Bar:
     if not shown.there:
         return Bar(shown.group, shown.label, published=False)
     left, right = place(min(0.0, shown.value)), place(max(0.0, shown.value))
@@ -230,7 +243,7 @@ def _bar(shown: _Shown, low: float, high: float, place: Callable[[float], str]) 
     )
 
 
-def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[_Shown]:
+def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[Shown]:
     if not _readable(table):
         return []
     found = []
@@ -239,11 +252,11 @@ def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[_Shown]:
         known, weak = math.isfinite(margin) and math.isfinite(lower), measure.status[at] == "unreliable"
         if measure.held and known:  # a number outside of what is possible is shown as the nearest possible one
             value = min(max(value, lower), upper)  # noqa: PLW2901 - what is drawn of it
-        found.append(_Shown(*_labels(table, at), value, *((lower, upper) if known else (value, value)), known, weak))
+        found.append(Shown(*_labels(table, at), value, *((lower, upper) if known else (value, value)), known, weak))
     return found
 
 
-def _ends(known: Sequence[_Shown], *, dots: bool) -> tuple[float, float]:
+def ends(known: Sequence[Shown], *, dots: bool) -> tuple[float, float]:
     """The ends of the axis: what is reliable, and zero where bars begin there or it is near.
 
     Unreliable numbers do not widen it where a fifth of the numbers and at least two are reliable. Intervals are within
@@ -289,13 +302,13 @@ def _labels(table: PublishedTable, at: int) -> tuple[str, str]:
     return (words[0], words[1]) if len(words) == 2 else ("", words[0])
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks_within(low: float, high: float) -> list[float]:
     """Round numbers within [low, high], two to six of them, zero among them."""
     step = round_step(high - low)
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _unit(ticks: list[float]) -> tuple[float, str]:
+def counted_in(ticks: list[float]) -> tuple[float, str]:
     """What an axis counts in, so that its numbers stay short."""
     largest = max(abs(tick) for tick in ticks)
     if largest < _FROM:
@@ -306,7 +319,7 @@ def _unit(ticks: list[float]) -> tuple[float, str]:
     return 10.0**power, say("units of {power}", power=power_of_ten(power))
 
 
-def _short(tick: float, step: float) -> Decimal:
+def tick_text(tick: float, step: float) -> Decimal:
     """The tick with the decimals that its step has."""
     places = max(0, math.ceil(-math.log10(step) - 1e-9))
     for more in (0, 1):

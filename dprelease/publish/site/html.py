@@ -1,9 +1,7 @@
 """The pages that a person reads: ``index.html``, which lists the files, and one for each table that it cannot hold.
 
 ``site.paging`` says which tables those are, ``site.workloads`` how one finds a table of a workload. The pages need no
-script and no network. What search engines for data sets look for (schema.org ``Dataset``) stands in them as attributes
-(microdata), not as JSON-LD: the content policy would let a ``<script>`` of data stand, which no browser runs, but a
-page without any such element can be told at a glance, and text in one is escaped by other rules than everywhere else.
+script and no network. What search engines for data sets look for stands in them as data (``catalogue.linked``).
 """
 
 from __future__ import annotations
@@ -13,14 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
-from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.explain.figures import coarser_query
 from dprelease.publish.accounting.clips import clip_lines
 from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.accounting.threat_model import apart
 from dprelease.publish.base import AccountFacts, Content
+from dprelease.publish.catalogue.entry import told_of
+from dprelease.publish.catalogue.linked import as_script, dataset_of, table_dataset, whole_dataset
 from dprelease.publish.comparing.words import compared_words
 from dprelease.publish.figure_words import (
     PAGE_MOVED,
@@ -31,17 +31,18 @@ from dprelease.publish.figure_words import (
     signs_of,
     warning_above,
 )
-from dprelease.publish.html_text import render_page
+from dprelease.publish.html_text import render_page, table_script
 from dprelease.publish.numbers import at_most, odds_factor, percent
-from dprelease.publish.packed import size_in
 from dprelease.publish.site.chart import Chart, charts_of
+from dprelease.publish.site.crossed import crossed
+from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.front import key_figures, series_of, tables_on_front
 from dprelease.publish.site.localised import described_by_author, in_spoken_language, languages_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
-from dprelease.words import LANGUAGES, listed, marked, say, speaking, spoken, written
+from dprelease.words import LANGUAGES, listed, say, speaking, spoken
 
 __all__ = ["html_files", "site_files"]
 
@@ -49,27 +50,6 @@ INDEX = "index.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
-# Files of every bundle; these need not be made before the page.
-ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
-_BESIDE = {
-    "measurements/recipe.json": marked("the noisy measurements themselves, and how every number was made of them"),
-    "accounting.json": marked("the same for programs"),
-    "registry.yaml": marked("an entry for the registry of deployments of differential privacy"),
-    "nist-800-226.md": marked("answers to what NIST SP 800-226 asks"),
-    "plan.json": marked("everything that was decided before the data was read"),
-    "facts.json": marked("what the ledger and the environment said"),
-    "manifest.json": marked("every file with its size and SHA-256"),
-}
-# What is listed first, in this order; files of formats that are not named here stand before all else.
-_ORDER = (
-    "tables/workbook.xlsx",
-    "datapackage.json",
-    "measurements/recipe.json",
-    "accounting.html",
-    "accounting.json",
-    "certificate.pdf",
-)
-_SIGNATURE = ("manifest.sig", marked("the signature over the manifest"))
 
 
 @dataclass(frozen=True)
@@ -98,6 +78,9 @@ class Section:
         shown: How many rows are.
         parts: Its measures, as many side by side as a sheet of paper holds.
         blocks: These rows with the measures of each part; none of a section that is no part of a page yet.
+        across: The table with a column across, where the author asks for that; it is shown where all of it is.
+        column_across: That column.
+        coarser: Title and place of a table that has the same by fewer keys; empty: there is none to offer.
     """
 
     table: PublishedTable
@@ -121,16 +104,28 @@ class Section:
     shown: int = 0
     parts: tuple[PaperPart, ...] = ()
     blocks: tuple[PartRows, ...] = ()
+    across: PublishedTable | None = None
+    column_across: str = ""
+    coarser: tuple[str, str] = ("", "")
 
     @property
     def held(self) -> int:
         """How many of its rows there are on pages."""
         return self.pages[-1].last if self.pages else self.table.cells
 
+    @property
+    def grid(self) -> PublishedTable:
+        """The table as its rows are shown."""
+        return self.table if self.across is None or self.shown < self.table.cells else self.across
+
     def of_rows(self, first: int, last: int) -> Section:
         """The same with these of its rows, from 0 and ``last`` not among them."""
         told = () if self.signs is None else self.signs.legend(self.table, first, last)
-        made = part_rows(self.table, self.parts, first, last, self.signs)
+        if self.across is not None and (first, last) == (0, self.table.cells):
+            signs = self.signs and replace(self.signs, gone=self.signs.gone[: self.across.cells])  # all False
+            made = part_rows(self.across, paper_parts(self.across, signs), 0, self.across.cells, signs)
+        else:
+            made = part_rows(self.table, self.parts, first, last, self.signs)
         return replace(self, first=first, shown=last - first, blocks=made, legend=told)
 
 
@@ -163,6 +158,7 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
     shown = {name: {each.name: each.shown for each in table.columns} for name, table in plan.catalog.tables.items()}
     made_of = crosstabs_of(plan.workloads, content.tables, places, shown)
     several = {each.workload.name: each for each in made_of}
+    hrefs = {table.name: _href(table, place) for table, place in zip(content.tables, places, strict=True)}
     shared = _shared(content, root)
     on_front = tables_on_front(several.values())
     found: dict[str, bytes] = {}
@@ -170,7 +166,7 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
     for table, place in zip(content.tables, places, strict=True):
         query = None if table.derived else queries[table.name]
         workload = several[of[table.name]] if table.name in of else None
-        whole = _section(content, table, query, files, place.pages, workload)
+        whole = _section(content, table, query, files, place.pages, workload, hrefs)
         if place.rows is not None:
             sections.append(whole.of_rows(0, place.rows))
         entry = _entry(table, place, files)
@@ -182,13 +178,16 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
         if place.shared:
             several_on.setdefault(place.pages[0].path, []).append(whole.of_rows(0, table.cells))
         else:
-            found.update(_own_pages(plan, whole, shared))
+            linked = as_script(table_dataset(content, [table], whole.title, files, shared["root"]))
+            found.update(_own_pages(plan, whole, {**shared, "linked": linked}))
     found.update(_shared_pages(plan, several_on, shared))
     for each in several.values():
         found.update(workload_pages(each, {**shared, "others": _others(plan, shared["root"], INDEX)}))
     made = render_page(
         "index.html.j2",
-        **{name: each for name, each in shared.items() if name not in ("root", "home")},
+        **{name: each for name, each in shared.items() if name not in ("root", "home", "linked")},
+        linked=as_script(whole_dataset(content, files, root)),
+        catalogued=told_of(plan, content.facts),
         **_guarantee(content),
         **reading_of(content),
         sections=sections,
@@ -282,6 +281,8 @@ def _shared(content: Content, root: str) -> dict[str, Any]:
         "judged": judged_words(publish),
         "root": f"../{root}",
         "home": "../",
+        "linked": as_script(dataset_of(content, f"../{root}")),
+        "interactive": table_script() if publish.interactive else None,
     }
 
 
@@ -320,11 +321,13 @@ def _section(
     files: Mapping[str, bytes],
     pages: tuple[Page, ...],
     crosstabs: Crosstabs | None,
+    hrefs: Mapping[str, str],
 ) -> Section:
     """What is said of a table, without its rows."""
     limit = query.suppress_below if query is not None else None
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
     figures, signs = content.plan.publish.figures, signs_of(content.plan, table)
+    column = "" if table.derived else content.plan.publish.across.get(table.name, "")
     return Section(
         table=table,
         title=_title(table, crosstabs),
@@ -351,7 +354,10 @@ def _section(
         signs=signs,
         caution=sum(each.status.count("caution") for each in table.measures),
         warning=warning_above(content.plan, table, query),
+        coarser=_coarser(content.plan, query, hrefs),
         parts=paper_parts(table, signs),
+        across=crossed(table, column) if column else None,
+        column_across=column,
     )
 
 
@@ -359,6 +365,21 @@ def _blank(table: PublishedTable) -> int:
     """How many numbers have no estimate, but for those of rows that were suppressed, and of columns that compare."""
     own = [each for each in table.measures if each.compared is None]
     return sum(each.status.count("blank") for each in own) - table.suppressed * len(own)
+
+
+def _coarser(plan: ReleasePlan, query: PlannedQuery | None, hrefs: Mapping[str, str]) -> tuple[str, str]:
+    """Title and place, from the folder of the bundle, of a table that has the same by fewer keys."""
+    other = None if query is None else coarser_query(plan, query)
+    if other is None:
+        return "", ""
+    href = hrefs[other.name]
+    return other.title or other.name, f"{INDEX}{href}" if href.startswith("#") else href
+
+
+def _href(table: PublishedTable, place: Paged) -> str:
+    """Where a table is, from the index."""
+    anchor = f"#table-{table.name}"
+    return anchor if place.rows is not None else place.pages[0].path + (anchor if place.shared else "")
 
 
 def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
@@ -380,10 +401,13 @@ def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMe
 
 def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> dict[str, Any]:
     """A table in the list of the index: where it is, its size, and its files."""
-    anchor = f"#table-{table.name}"
-    href = anchor if place.rows is not None else place.pages[0].path + (anchor if place.shared else "")
     title = table.title or table.name
-    return {"href": href, "title": title, "cells": table.cells, "downloads": downloads(table.name, files)}
+    return {
+        "href": _href(table, place),
+        "title": title,
+        "cells": table.cells,
+        "downloads": downloads(table.name, files),
+    }
 
 
 def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -404,37 +428,3 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     return [
         {"name": f"group-{at}", "heading": words, "entries": each} for at, (words, each) in enumerate(found.items(), 1)
     ]
-
-
-@dataclass(frozen=True)
-class Download:
-    """A file to link to; ``size`` is empty where it is not known yet."""
-
-    path: str
-    label: str
-    media: str
-    size: str
-
-
-def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
-    """The files of one table, among those made so far."""
-    made = ((each, each.path(name)) for each in FORMATS.values() if each.ending)
-    return tuple(
-        Download(path, each.label, each.media_type, size(size_in(files, path))) for each, path in made if path in files
-    )
-
-
-def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str], ...]:
-    """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
-    told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
-    order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
-    in_order = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
-    found = [(path, say(told[path])) for path in in_order if path in files or path in ALWAYS]
-    return (*found, (_SIGNATURE[0], say(_SIGNATURE[1]))) if signed else tuple(found)
-
-
-def size(count: int) -> str:
-    """A number of bytes as a person reads it."""
-    if count < 1000:
-        return say("{count} bytes", count=count)
-    return written(f"{count / 1000:,.1f}" if count < 1e6 else f"{count / 1e6:,.1f}") + (" kB" if count < 1e6 else " MB")

@@ -1,20 +1,29 @@
-"""The page over all releases of a project: ``releases/index.html``. Pure; ``publishing.published`` reads and writes."""
+"""The pages over the releases of a project, and their feeds. Pure; ``publishing.overview`` reads and writes them.
+
+``releases/index.html`` lists all of them, ``releases/NAME/index.html`` the periods of one product.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.drawings import Figure, history_figures
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
+from dprelease.publish.catalogue.entry import Told, told_of
+from dprelease.publish.catalogue.feed import FEED_FILE, Entry, feed
+from dprelease.publish.catalogue.linked import as_script, catalogue_of
 from dprelease.publish.html_text import render_page, utc
 from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
+from dprelease.publish.site.series import Numbers, panels_of
 
-__all__ = ["Listed", "releases_page"]
+__all__ = ["Listed", "overview_files", "releases_page"]
+
+INDEX = "index.html"
 
 
 @dataclass(frozen=True)
@@ -26,12 +35,20 @@ class Listed:
         manifest: Its list of files.
         facts: What the ledger said.
         plan: What was planned.
+        numbers: Of its small tables what their CSV files have; what a product shows over its periods.
     """
 
     path: str
     manifest: Manifest
     facts: Facts
     plan: ReleasePlan
+    numbers: Numbers = field(default_factory=dict)
+
+    @property
+    def front(self) -> str:
+        """Its front page, from the folder of all releases; its manifest where it has none."""
+        first = "index.html" if "index.html" in self.manifest.files else "manifest.json"
+        return f"{self.path}/{first}"
 
 
 def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> bytes:
@@ -41,31 +58,132 @@ def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> b
         listed: The bundles, in any order.
         unreadable: Paths of folders that should hold a bundle, and hold none that can be read.
     """
-    newest = sorted(listed, key=lambda each: (-each.facts.ledger_sequence, each.path))
-    replaced = {
-        each.facts.restates.plan_fingerprint: f"ledger entry {each.facts.ledger_sequence}"
-        for each in reversed(newest)
-        if each.facts.restates is not None
-    }
+    newest = _newest(listed)
+    replaced = _replaced(newest)
+    products = _products(newest)
     return render_page(
         "releases.html.j2",
         notice=NOTICE if listed and all(each.facts.rehearsal for each in listed) else "",
         lines=[_line(each, replaced) for each in newest],
+        products=[_product_line(name, each) for name, each in products.items()],
+        linked=as_script(catalogue_of("", [_catalogued(each, "") for each in newest])),
         unreadable=sorted(unreadable),
         accounts=_accounts(newest),
         figures=_figures(newest),
     )
 
 
-def _line(each: Listed, replaced: dict[str, str]) -> dict[str, Any]:
+def overview_files(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> dict[str, bytes]:
+    """Every file over the releases of a project, by its path in the folder of releases.
+
+    Args:
+        listed: The bundles, in any order.
+        unreadable: Paths of folders that should hold a bundle, and hold none that can be read.
+    """
+    newest = _newest(listed)
+    found = {INDEX: releases_page(listed, unreadable), FEED_FILE: _feed(newest, "", "Releases")}
+    replaced = _replaced(newest)
+    for name, product in _products(newest).items():
+        found[f"{name}/{INDEX}"] = _product_page(product, replaced)
+        found[f"{name}/{FEED_FILE}"] = _feed(product, f"{name}/", _title(product[0]))
+    return found
+
+
+def _newest(listed: Sequence[Listed]) -> list[Listed]:
+    return sorted(listed, key=lambda each: (-each.facts.ledger_sequence, each.path))
+
+
+def _replaced(newest: Sequence[Listed]) -> dict[str, str]:
+    """What replaced a plan, by its fingerprint."""
+    return {
+        each.facts.restates.plan_fingerprint: f"ledger entry {each.facts.ledger_sequence}"
+        for each in reversed(newest)
+        if each.facts.restates is not None
+    }
+
+
+def _products(newest: Sequence[Listed]) -> dict[str, list[Listed]]:
+    """The bundles of each folder of a product, the product with the newest one first."""
+    found: dict[str, list[Listed]] = {}
+    for each in newest:
+        found.setdefault(each.path.partition("/")[0], []).append(each)
+    return found
+
+
+def _title(each: Listed) -> str:
+    """Of a product, whatever the period: the title of its newest publication without a period at its end."""
+    release = each.plan.release
+    title = release.title or each.manifest.release
+    return title.removesuffix(each.manifest.period).rstrip(" ,:-(") if title != each.manifest.period else title
+
+
+def _product_line(name: str, product: Sequence[Listed]) -> dict[str, Any]:
+    periods = sorted({each.manifest.period for each in product})
+    several = f"{len(periods):,} periods, {periods[0]} to {periods[-1]}"
+    return {
+        "href": quote(f"{name}/{INDEX}"),
+        "title": _title(product[0]),
+        "name": name,
+        "periods": several if len(periods) > 1 else f"period {periods[0]}",
+    }
+
+
+def _catalogued(each: Listed, below: str) -> tuple[Told, str, str]:
+    return told_of(each.plan, each.facts), each.manifest.period, quote(each.front.removeprefix(below))
+
+
+def _product_page(product: Sequence[Listed], replaced: Mapping[str, str]) -> bytes:
+    """The page of one product, its newest publication first."""
+    below = product[0].path.partition("/")[0] + "/"
+    newest = product[0]
+    current: dict[str, Listed] = {}  # of each period the newest publication
+    for each in product:
+        current.setdefault(each.manifest.period, each)
+    told = told_of(newest.plan, newest.facts)
+    lines = [
+        {**_line(each, replaced), "href": quote(each.front.removeprefix(below)), "told": told_of(each.plan, each.facts)}
+        for each in product
+    ]
+    return render_page(
+        "product.html.j2",
+        notice=NOTICE if all(each.facts.rehearsal for each in product) else "",
+        title=_title(newest),
+        told=told,
+        lines=lines,
+        series=panels_of(newest.plan, [(period, each.numbers) for period, each in current.items()]),
+        corrections=[
+            (each.manifest.period, each.facts.restates.reason) for each in product if each.facts.restates is not None
+        ],
+        linked=as_script(catalogue_of(_title(newest), [_catalogued(each, below) for each in product])),
+    )
+
+
+def _feed(newest: Sequence[Listed], below: str, title: str) -> bytes:
+    entries = []
+    for each in newest:
+        package = each.manifest.files.get("datapackage.json")
+        path = f"{each.path.removeprefix(below)}/datapackage.json"
+        entries.append(
+            Entry(
+                told=told_of(each.plan, each.facts),
+                facts=each.facts,
+                name=each.manifest.release,
+                period=each.manifest.period,
+                href=each.front.removeprefix(below),
+                package=None if package is None else (path, package.bytes),
+            )
+        )
+    return feed(entries, title, below.rstrip("/"))
+
+
+def _line(each: Listed, replaced: Mapping[str, str]) -> dict[str, Any]:
     """A release as shown."""
     plan, manifest, facts = each.plan, each.manifest, each.facts
     loss, release = plan.loss[plan.certified], plan.release
-    first = "index.html" if "index.html" in manifest.files else "manifest.json"
     revision = f", revision {release.revision} of {release.revisions}" if release.revision else ""
     exact = "; beside it exact totals, unprotected" if plan.invariants else ""
     return {
-        "href": quote(f"{each.path}/{first}"),
+        "href": quote(each.front),
         "title": release.title or manifest.release,
         "name": manifest.release + revision,
         "period": manifest.period,

@@ -1,14 +1,10 @@
-"""The bundles of a project: held against its ledger, and listed on a page.
-
-What was published and is not in the ledger was lost from it. ``releases/index.html`` is made again after each release.
-"""
+"""The bundles of a project, held against its ledger: what was published and is not in it was lost from it."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,17 +13,12 @@ from typing import Any
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger import Ledger, PublishedBundle
-from dprelease.plan.document import Head, ReleasePlan
-from dprelease.publish import Facts, folder_for, set_aside
-from dprelease.publish.manifest import MANIFEST_FILE, Manifest
-from dprelease.publish.site.releases import Listed, releases_page
-from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, read_regular, replace_file
+from dprelease.plan.document import Head
+from dprelease.publish import folder_for, set_aside
+from dprelease.publish.manifest import MANIFEST_FILE
+from dprelease.regular import LARGEST_MANIFEST, read_regular
 
-__all__ = ["OVERVIEW", "Shelf", "bundle_findings", "make_way", "require_accounted", "shelf_of", "write_overview"]
-
-OVERVIEW = "index.html"
-_LISTED_BY = ("facts.json", "plan.json")
-_TIMES = 5
+__all__ = ["Shelf", "bundle_findings", "make_way", "manifests_in", "require_accounted", "shelf_of"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ def shelf_of(releases: Path) -> Shelf:
     elsewhere, on another host or taken away, cannot be asked.
     """
     bundles, unreadable = [], []
-    for path in _manifests(releases):
+    for path in manifests_in(releases):
         try:
             said = _read(path)
         except (OSError, ValueError, RecursionError):
@@ -61,7 +52,7 @@ def shelf_of(releases: Path) -> Shelf:
     return Shelf(tuple(bundles), tuple(unreadable))
 
 
-def _manifests(releases: Path) -> list[Path]:
+def manifests_in(releases: Path) -> list[Path]:
     """The manifests in a folder of releases, sorted; not those of folders that are being written."""
     paths = sorted(releases.glob(f"*/*/{MANIFEST_FILE}"))
     return [each for each in paths if not any(part.startswith(".") for part in each.relative_to(releases).parts)]
@@ -238,80 +229,3 @@ def _id(ledger: Ledger) -> str:
         return ledger.id
     except LedgerError:  # which the check has said
         return ""
-
-
-def write_overview(releases: Path) -> str:
-    """Write the page in one step; it reads manifest, facts and plan of each ``releases/<name>/<period>``.
-
-    A bundle that is broken is listed as unreadable. Nothing is raised, for a release is complete without this page.
-    Two processes that end at the same time may each miss the bundle of the other: whoever wrote looks again, and
-    writes again where there is something new, so that the last one has seen all.
-
-    Args:
-        releases: The folder of a project's bundles, or that of its rehearsals.
-
-    Returns:
-        Why it could not be written, to be shown as a warning; empty when it was.
-    """
-    try:
-        for _ in range(_TIMES):
-            seen = _bundles(releases)
-            _replace(releases / OVERVIEW, _page(releases, seen))
-            if _bundles(releases) == seen:
-                break
-    except OSError as error:
-        return f"{releases / OVERVIEW} could not be written: {error.strerror or type(error).__name__}"
-    except Exception as error:  # what somebody put there must not undo a release that is complete
-        return f"{releases / OVERVIEW} could not be made: {type(error).__name__}"
-    return ""
-
-
-def _bundles(releases: Path) -> dict[Path, int]:
-    """Folders that have a manifest, and when it was written."""
-    times = {}
-    for path in _manifests(releases):
-        with suppress(FileNotFoundError):  # replaced at this very moment; it is looked at again
-            if path.is_file():
-                times[path.parent] = path.stat().st_mtime_ns
-    return times
-
-
-def _page(releases: Path, bundles: dict[Path, int]) -> bytes:
-    listed, unreadable = [], []
-    for path in bundles:
-        name = path.relative_to(releases).as_posix()
-        try:
-            listed.append(_listed(path, name))
-        except Exception:  # whatever is wrong with it
-            unreadable.append(name)
-    return releases_page(listed, unreadable)
-
-
-def _listed(path: Path, name: str) -> Listed:
-    """A bundle, if what is read of it is what its manifest says.
-
-    Raises:
-        ValueError: It is not, or it cannot be read.
-    """
-    if path.is_symlink() or path.parent.is_symlink():
-        raise ValueError("a link")
-    manifest = Manifest.from_canonical(read_regular(path / MANIFEST_FILE, LARGEST_MANIFEST))
-    facts, plan = (_sound(path, each, manifest) for each in _LISTED_BY)
-    listed = Listed(name, manifest, Facts.from_canonical(facts), ReleasePlan.from_canonical(plan))
-    same = listed.facts.plan_fingerprint == manifest.plan_fingerprint and listed.facts.signer == manifest.signer
-    if not same or listed.facts.rehearsal != manifest.rehearsal:
-        raise ValueError("of another release")
-    return listed
-
-
-def _sound(path: Path, name: str, manifest: Manifest) -> bytes:
-    data = read_regular(path / name, LARGEST_PLAN)
-    if sha256(data) != manifest.files[name].sha256:
-        raise ValueError("changed")
-    return data
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write the page, unless it is there already."""
-    if not (path.is_file() and not path.is_symlink() and path.read_bytes() == data):
-        replace_file(path, data)

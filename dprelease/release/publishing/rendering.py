@@ -34,7 +34,8 @@ from dprelease.publish.comparing.earlier import compared_with
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.release.publishing.earlier import earlier_of
-from dprelease.release.publishing.published import make_way, write_overview
+from dprelease.release.publishing.overview import write_overview
+from dprelease.release.publishing.published import make_way
 from dprelease.release.revisions import payer_of
 from dprelease.signature import PrivateKey
 

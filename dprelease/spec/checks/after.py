@@ -137,6 +137,28 @@ def check_rounding(spec: ReleaseSpec, findings: Findings) -> None:
             findings.add("DPR-S698", at, says, hint, ("queries", name, "measures"))
 
 
+def check_across(spec: ReleaseSpec, findings: Findings) -> None:
+    """A column across is one of two or more of a query whose table has every combination of its keys, once."""
+    for name, column in spec.publish.across.items():
+        at, query = ("publish", "across", name), spec.queries.get(name)
+        if query is None:
+            says, hint = f"means no query: {shown(name)!r}", did_you_mean(name, spec.queries)
+            findings.add("DPR-S726", at, says, hint, ("queries", name), key=True)
+            continue
+        about = ("queries", name)
+        if column not in query.by or len(query.by) < 2:
+            says = f"is {shown(column)!r}, which is none of two or more columns of its `by`"
+            hint = did_you_mean(column, query.by, f"name one of them, such as `across: {{{name}: COLUMN}}`")
+            findings.add("DPR-S727", at, says, hint, (*about, "by"))
+            continue
+        parts = ("keys", "except_", "ranges", "totals", "suppress")
+        other = next((part for part in parts if getattr(query, part) is not None), None)
+        if other is not None:
+            word = other.rstrip("_")
+            says = f"asks for a table across, and the query has `{word}`: rows can be missing or be totals"
+            findings.add("DPR-S728", at, says, f"leave out either this or `{word}`", about)
+
+
 def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:
     """No two published tables are one file, and no name is longer than a file may have."""
     taken = {name.lower(): f"query {shown(name)!r}" for name in spec.queries}

@@ -9,7 +9,13 @@ from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
 from dprelease.formats import CERTIFICATE
 from dprelease.measures import Measure
-from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_rounding, check_table_names
+from dprelease.spec.checks.after import (
+    check_across,
+    check_exact_counts,
+    check_postprocess,
+    check_rounding,
+    check_table_names,
+)
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column, check_partition
 from dprelease.spec.checks.compare import check_compare
@@ -26,6 +32,7 @@ from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_o
 from dprelease.spec.checks.weights import check_weight, check_weighted
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
+from dprelease.spec.fields.catalogued import check_catalogued
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.schedule import check_schedule
 from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
@@ -50,6 +57,7 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     check_tables(spec, findings)
     check_hierarchies(spec, findings)
     check_schedule(spec.schedule, spec.release.period if "period" in spec.release.model_fields_set else None, findings)
+    check_catalogued(spec.release, spec.release.next, scheduled=spec.schedule is not None, findings=findings)
     if not spec.queries:
         hint = "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`"
         findings.add("DPR-S501", ("queries",), "has no query", hint)
@@ -65,6 +73,7 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     check_exact_counts(spec, findings)
     check_rounding(spec, findings)
     check_names(spec, findings)
+    check_across(spec, findings)
     for number, form in enumerate(spec.publish.formats):
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")

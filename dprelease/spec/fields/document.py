@@ -26,6 +26,7 @@ from dprelease.formats import USUAL, FormatName
 from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from dprelease.spec.fields.catalogued import CataloguedSpec, TemporalSpec
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.fields.compare import CompareSpec
 from dprelease.spec.fields.figures import Base, SymbolsSpec, UnreliableSpec
@@ -50,6 +51,7 @@ from dprelease.spec.text.scalars import (
     Confidence,
     Delta,
     Filled,
+    Flag,
     Period,
     Positive,
     ReleaseName,
@@ -102,10 +104,10 @@ Next = Annotated[
 ]
 
 
-class ReleaseHead(SpecValue, GrownValue):
+class ReleaseHead(CataloguedSpec):
     """What is released: name and period are its identity, released once."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("languages", "abstract", "next")
+    LATER: ClassVar[tuple[str, ...]] = (*CataloguedSpec.LATER, "languages", "abstract", "next")
 
     name: ReleaseName = Field(description="With the period, the identity in the ledger: a-z, 0-9 and -.")
     period: Period = Field("once", description="Always read as text: 2024, 2024-Q1, 2024-03, 2024-03-07 or your own.")
@@ -207,7 +209,15 @@ class DeriveSpec(SpecValue):
 class PublishSpec(SpecValue, GrownValue):
     """How the tables are written."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("certificate", "csv_formulas", "round", "symbols")
+    LATER: ClassVar[tuple[str, ...]] = (
+        "certificate",
+        "csv_formulas",
+        "round",
+        "symbols",
+        "period_column",
+        "across",
+        "interactive",
+    )
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     certificate: bool = Field(True, description="Whether certificate.pdf is made beside the formats.")
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
@@ -223,6 +233,16 @@ class PublishSpec(SpecValue, GrownValue):
         None, description="Counts are rounded to multiples of it after the noise, for reading; auto finds the base."
     )
     symbols: SymbolsSpec | None = Field(None, description="Signs for numbers that are not plain.")
+    period_column: Flag = Field(
+        False, description="Whether CSV and Parquet files begin with a column that holds the period."
+    )
+    across: dict[str, Filled] = Field(
+        {}, description="By query the column of `by` whose keys stand side by side on pages: {income: sex}."
+    )
+    interactive: Flag = Field(
+        False,
+        description="Whether a script searches and sorts the tables of pages, which are complete without it.",
+    )
 
 
 def _no_default(schema: dict[str, Any]) -> None:
@@ -308,6 +328,7 @@ class ReleaseSpec(SpecValue):
 MODELS: Mapping[str, type[Value]] = {
     "": ReleaseSpec,
     "release": ReleaseHead,
+    "release.temporal": TemporalSpec,
     "privacy": PrivacySpec,
     "privacy.unit": UnitSpec,
     "privacy.budget": BudgetSpec,

@@ -22,7 +22,7 @@ from dprelease.publish.base import (
 )
 from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
 from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts
-from dprelease.publish.columns import REHEARSAL_COLUMN, column_names, table_header
+from dprelease.publish.columns import PERIOD_COLUMN, REHEARSAL_COLUMN, column_names, table_header
 from dprelease.publish.comparing.columns import compared_tables
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import made_again, outline
@@ -55,6 +55,7 @@ def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
     for table in _asked(plan, bundle.manifest.rehearsal):
         seen: list[FileColumns] = []
         kinds: dict[str, Kind] = {column.name: "text" for column in table.kinds}
+        kinds |= {PERIOD_COLUMN: "text"} if plan.publish.period_column else {}
         files = {f"tables/{table.name}.{each}": each for each in READERS if each in plan.publish.formats}
         spared = [name for name in files if name in same][:-1]
         for name, ending in files.items():
@@ -62,7 +63,7 @@ def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
                 continue
             data = bundle.sound.get(name)
             found = _read_keys(plan, ending, data, table.columns, table.kinds, kinds) if data is not None else None
-            if found is None or not _rows_hold(table, found):
+            if found is None or not _rows_hold(table, found) or not _of_period(plan, found):
                 wrong.append(name)
             else:
                 seen.append(found)
@@ -136,6 +137,12 @@ def _rows_hold(table: _Asked, found: FileColumns) -> bool:
     possible = all(map(_among, texts, table.kinds))
     own = texts[1:] if table.ranks is not None else texts
     return possible and (table.may_repeat or _differ(own, found.rows))
+
+
+def _of_period(plan: ReleasePlan, found: FileColumns) -> bool:
+    """Whether every row names the period, where the files have a column for it."""
+    asked = plan.publish.period_column
+    return not asked or {*found.texts[PERIOD_COLUMN].unique().to_pylist()} <= {plan.release.period}
 
 
 def _among(texts: Any, column: Column) -> bool:
@@ -244,7 +251,8 @@ def published_table(bundle: OpenedBundle, plan: ReleasePlan, name: str) -> ReadT
     if ending is None:
         return None
     names, data = set(table.columns), bundle.sound[f"tables/{name}.{ending}"]
-    words = {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
+    words = {PERIOD_COLUMN} if plan.publish.period_column else set()
+    words |= {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
     words |= {f"{each}_status" for each in names if f"{each}_lower" in names}
     kinds: dict[str, Kind] = {each: "text" if each in words else "number" for each in table.columns}
     found = _read_keys(plan, ending, data, table.columns, table.kinds, kinds)
