@@ -21,7 +21,6 @@ ENTRY = CatalogueEntry(
     identifier="https://doi.org/10.5281/zenodo.1234",
     keywords=("population", 'in"come</script>'),
     spatial="United States",
-    next="2024-06-01",
 )
 SPEC = """dprelease: 1
 release:
@@ -46,7 +45,7 @@ queries:
 def entered(entry: CatalogueEntry | None = ENTRY, **publish: object) -> ReleasePlan:
     made = plan()
     chosen = {"formats": ("csv", "parquet", "json", "sdmx", "xlsx", "dcat", "html"), **publish}
-    release = made.release.model_copy(update={"entry": entry})
+    release = made.release.model_copy(update={"entry": entry, "next": "2024-06-01" if entry else ""})
     return made.model_copy(update={"release": release, "publish": made.publish.model_copy(update=chosen)})
 
 

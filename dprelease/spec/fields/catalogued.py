@@ -146,10 +146,12 @@ def check_catalogued(release: CataloguedSpec, following: str | None, *, schedule
         scheduled: Whether the spec has a schedule.
         findings: Takes what is wrong.
     """
-    for name in ("published", "version") if scheduled else ():
-        if getattr(release, name) is not None:
+    fixed = following if following is not None and day(following) is not None else None
+    of_one = {"published": release.published, "next": fixed, "version": release.version}
+    for name, said in of_one.items() if scheduled else ():
+        if said is not None:
             says = "is of one publication, and the schedule makes one of every period"
             findings.add("DPR-S495", ("release", name), says, "leave it out: each publication has its own")
-    if release.published and following and day(following) is not None and following <= release.published:
-        says = f"is {following}, not after the publication on {release.published}"
+    if release.published and fixed and fixed <= release.published:
+        says = f"is {fixed}, not after the publication on {release.published}"
         findings.add("DPR-S496", ("release", "next"), says, "write a later day", ("release", "published"))
