@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
 from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
@@ -26,6 +25,7 @@ from dprelease.cli.commands.schema import schema_command
 from dprelease.cli.commands.utility import utility_command
 from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
+from dprelease.cli.lean_imports import LeanImports
 from dprelease.cli.ledger.show import ledger_app
 from dprelease.cli.new.command import new_command
 from dprelease.cli.operate.audit import audit_command
@@ -76,20 +76,11 @@ for _name, _command in _COMMANDS.items():
 _INTERRUPTED = 130
 
 
-class _WithoutPandas(MetaPathFinder):
-    """pandas is not there for the command, which never uses it: pyarrow looks whether it is, and so loads it."""
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Refuse pandas, and know nothing of any other module."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError("the command does without pandas", name=fullname)
-
-
 def run_app() -> None:
     """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
     gc.set_threshold(20_000, 50, 50)  # plans are a million small values that live to the end: looking for circles among
     # them takes a fifth of the time
-    sys.meta_path.insert(0, _WithoutPandas())
+    sys.meta_path.insert(0, LeanImports())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot write is no fault

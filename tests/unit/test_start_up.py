@@ -6,8 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from email import message_from_string
-from importlib.metadata import distributions
+from importlib.metadata import PathDistribution, distributions
 from pathlib import Path
 
 import jinja2
@@ -144,9 +143,39 @@ def test_the_headers_of_a_package_are_those_of_its_whole_metadata() -> None:
     found = list(distributions())
     assert len(found) > 20
     for each in found:
-        headers = environments._headers(each)
-        assert (headers["Name"], headers["Version"]) == (each.metadata["Name"], each.metadata["Version"])
-    assert message_from_string("Name: a\nVersion: 1\n\nName: b")["Name"] == "a"
+        assert environments._headers(each) == (each.metadata["Name"], each.metadata["Version"])
+
+
+def test_headers_are_the_first_of_their_name_and_none_of_the_description(tmp_path: Path) -> None:
+    text = "Metadata-Version: 2.1\nnAmE:  a.b \nSummary: x\n Name: no\nVersion: 1:2\nName: second\n\nName: third\n"
+    (tmp_path / "METADATA").write_text(text)
+    told = PathDistribution(tmp_path)
+    assert environments._headers(told) == (told.metadata["Name"], told.metadata["Version"]) == ("a.b ", "1:2")
+
+
+_ONE_COMPILER = """
+import sys
+from dprelease.cli.lean_imports import LeanImports
+sys.meta_path.insert(0, LeanImports())
+import ibis
+ibis.duckdb
+there = [name for name in sys.modules if name.startswith("ibis.backends.sql.compilers.")]
+assert not any("athena" in name or "postgres" in name for name in there), there
+from ibis.backends.sql.compilers import PostgresCompiler
+import ibis.backends.sql.compilers as compilers
+assert compilers.sqlite.compiler.dialect is not None
+assert compilers.DuckDBCompiler is compilers.duckdb.DuckDBCompiler and PostgresCompiler is compilers.PostgresCompiler
+try:
+    compilers.nothing
+except AttributeError as error:
+    assert "nothing" in str(error)
+else:
+    raise AssertionError("there is no such name")
+"""
+
+
+def test_of_ibis_one_compiler_is_loaded_and_the_others_where_they_are_asked_for() -> None:
+    subprocess.run([sys.executable, "-c", _ONE_COMPILER], check=True, cwd=ROOT)
 
 
 # -- sources of other specs --------------------------------------------------------------------------------------------
