@@ -314,9 +314,14 @@ class Measure(GrownValue):
         """Accuracy by the noise law alone; ``count`` is the author's public guess of rows per cell."""
 
     def expected_tested(
-        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+        self,
+        quantities: Sequence[Quantity],
+        laws: Sequence[Law],
+        confidence: Fraction,
+        count: int | None,
+        drawn: Sequence[str] = (),
     ) -> Expected:
-        """The same for the intervals of :meth:`estimate_tested`."""
+        """The same for the intervals of :meth:`estimate_tested`; ``drawn`` is the step of each law, if it is known."""
         return self.expected(quantities, laws, confidence, count)
 
     def coefficients(self, quantities: Sequence[Quantity]) -> tuple[Fraction, ...] | None:

@@ -138,7 +138,12 @@ class Mean(Summed):
         return Expected(error * step, margin * step)
 
     def expected_tested(
-        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+        self,
+        quantities: Sequence[Quantity],
+        laws: Sequence[Law],
+        confidence: Fraction,
+        count: int | None,
+        drawn: Sequence[str] = (),
     ) -> Expected:
         """For a cell of ``count`` rows, at the mean whose interval just reaches an end of the clip: no other is wider.
 

@@ -255,12 +255,17 @@ class PlannedRatio(Measure):
         return Expected(float(error) * self.whole, float(margin) * self.whole)
 
     def expected_tested(
-        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+        self,
+        quantities: Sequence[Quantity],
+        laws: Sequence[Law],
+        confidence: Fraction,
+        count: int | None,
+        drawn: Sequence[str] = (),
     ) -> Expected:
         """For a cell of ``count`` below, at the ratio whose interval just reaches an end of what is possible."""
         found = self.expected(quantities, laws, confidence, count)
         above, _ = self._split(quantities)
-        draws, ends = self._draws(quantities, laws), self._ends(above)
+        draws, ends = self._draws(quantities, laws, drawn), self._ends(above)
         if draws is None or ends is None or count is None:
             return found
         return Expected(found.standard_error, self.whole * widest_reach(draws, ends, confidence, count))

@@ -11,6 +11,7 @@ Widths are those of an independent simulation of 20,000 draws, in units of what 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.measures.quotients import Draw, quotients
+from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
@@ -78,7 +80,7 @@ def mean(laws: str, centre: int, rows: int, size: int, seed: int) -> tuple[float
     first, second = ("laplace", "laplace") if laws == "laplace" else ("gauss", "laplace" if "and" in laws else "gauss")
     scales = [2 if name == "laplace" else 8 for name in (first, second)]
     x, y = noise(first, HALF * scales[0], size, chance), noise(second, scales[1], size, chance)
-    made = {"laplace": DiscreteLaplaceLaw, "gauss": DiscreteGaussianLaw}
+    made: dict[str, Callable[[Fraction], Law]] = {"laplace": DiscreteLaplaceLaw, "gauss": DiscreteGaussianLaw}
     draws = (
         Draw(made[first](Fraction(HALF * scales[0])), 1.0, 0.0),
         Draw(made[second](Fraction(scales[1])), 0.0, 1.0),

@@ -37,7 +37,7 @@ class Incomes(Zeros):
         self.asked: list[tuple[Quantity, ...]] = []
         self.dies_at = dies_at
 
-    def aggregate(  # type: ignore[override]
+    def aggregate(
         self, catalog: object, grouping: Grouping, quantities: Sequence[Quantity], *_: object, **__: object
     ) -> tuple[Exact | ExactHistogram, ...]:
         self.asked.append(tuple(quantities))
@@ -106,7 +106,7 @@ def test_two_runs_have_one_clip(tmp_path: Path) -> None:
     ledger, batch = reserved(plan, tmp_path), clipped_batch(plan)
 
     class Slow(Incomes):
-        def aggregate(self, *args: object, **more: object) -> tuple[Exact | ExactHistogram, ...]:  # type: ignore[override]
+        def aggregate(self, *args: object, **more: object) -> tuple[Exact | ExactHistogram, ...]:
             if not self.asked:
                 self.other = drawn_of(batch, plan, ledger, Incomes())
             return super().aggregate(*args, **more)  # type: ignore[arg-type]

@@ -245,6 +245,21 @@ def test_foreseen_margins_are_those_of_the_widest_cell() -> None:
     assert 0.98 * foreseen <= widest <= 1.02 * foreseen
 
 
+def test_foreseen_margins_know_that_two_numbers_are_of_one_draw() -> None:
+    """As published ones do: of a joint draw the widest interval of a share, and not that of two unknown draws."""
+    law, confidence = KNormLaw("count", Fraction(1), 2), CONFIDENCE
+    part = Count(count="rows", where="a = 1")
+    share = PlannedRatio(ratio=("part", "all"), of=(part, Count(count="rows")))
+    quantities = (Quantity(kind="rows", where="a = 1"), Quantity(kind="rows"))
+    apart = share.expected_tested(quantities, (law, law), confidence, 100).margin
+    together = share.expected_tested(quantities, (law, law), confidence, 100, ("s", "s")).margin
+    assert apart is not None
+    assert together is not None
+    assert together < 0.5 * apart
+    widest = max(reach_at((Draw(law, 1.0, 0.0, "s"), Draw(law, 0.0, 1.0, "s")), end, confidence) for end in (0.0, 1.0))
+    assert widest / 100 <= together <= 1.02 * widest / 100
+
+
 def test_no_set_where_nothing_is_known() -> None:
     found = with_ends(
         Count(count="rows").estimate([Noisy(Quantity(kind="rows"), np.array([5]), laplace(2))], CONFIDENCE),

@@ -23,6 +23,7 @@ from dprelease.publish.accounting.choices import draw_row, laws_of_loss
 from dprelease.publish.accounting.glossary import dictionary, not_protected, post_processing, relation
 from dprelease.publish.accounting.glossary import quantity_words as words_of
 from dprelease.publish.accounting.guide import how_read, selections
+from tests.planned import SPEC, plan_of
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts, plan
 from tests.unit.test_publish_pages import Outline
@@ -222,7 +223,8 @@ def test_units_with_many_rows_are_spoken_of_so() -> None:
 
 
 def test_every_choice_and_selection_has_words() -> None:
-    kinds = {step.mechanism: step for step in choices().steps}
+    chosen = plan_of(SPEC.replace("clip: [0, 200000]", "clip: {private: true, within: [0, 500000]}"))
+    kinds = {step.mechanism: step for plan in (chosen, choices()) for step in plan.steps}
     assert set(CHOICES) <= set(kinds)
     for name in {**CHOICES, **SELECTIONS}:
         step = kinds.get(name, kinds["laplace_threshold"]).model_copy(update={"mechanism": name})
@@ -231,6 +233,13 @@ def test_every_choice_and_selection_has_words() -> None:
     assert draw_row(kinds["laplace_threshold"])["loss"] == "ε = 1.5, δ = 10⁻⁹"
     assert draw_row(kinds["laplace_threshold"])["cells"] == "keys chosen"
     assert draw_row(kinds["exponential_quantile"])["loss"] == "3 × ε = 0.25"
+    clip = draw_row(kinds["exponential_clip"])
+    assert clip["measured"].startswith("one clip of income for all cells, from 0 to 500,000, so that about ")
+    assert clip["sensitivity"] == "score range 2"
+    summed = draw_row(chosen.step("income.income-sum"))["measured"]
+    assert (
+        summed == "income, clipped where noise has chosen less half of that clip, in steps of a millionth of the clip"
+    )
     assert draw_row(kinds["exponential_top_k"])["measured"] == "units, each once, for the 2 keys with most"
 
 

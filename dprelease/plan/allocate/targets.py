@@ -60,7 +60,8 @@ def floor_of(
                 scale = candidate.scale(lowered.drafts[fed[0]], budget * parts[fed[0]])
                 margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
             else:
-                margin = measure.expected_tested(quantities, [laws[at] for at in fed], confidence, count).margin
+                used, drawn = [laws[at] for at in fed], [feed.step for feed in feeds]
+                margin = measure.expected_tested(quantities, used, confidence, count, drawn).margin
             if margin is None:
                 raise PlanError(
                     f"the target of {planned.name}.{label} cannot be planned: its margin depends on the data",

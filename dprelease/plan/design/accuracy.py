@@ -156,7 +156,8 @@ def _output(
     quantities = [step.parts[feed.part] for step, feed in zip(fed, feeds, strict=True)]
     count = expected_rows(query.expect, query.measures, label)
     laws = [step.law for step in fed] if reconciled is None else reconciled
-    expected = measure.expected_tested(quantities, laws, confidence, count)
+    drawn = [step.id for step in fed] if reconciled is None else ()
+    expected = measure.expected_tested(quantities, laws, confidence, count, drawn)
 
     def text(number: float | None) -> str | None:
         return None if number is None else round_up(Fraction(number), 6)

@@ -70,24 +70,32 @@ def check_outputs(plan: ReleasePlan) -> None:
                 require(output.steps == fed, f"{name} is told of other steps")
                 steps = [(taken[feed.step], feed.part) for feed in query.inputs[label]]
                 quantities = [step.parts[part] for step, part in steps]
-                laws = [step.law for step, _ in steps]
+                laws, drawn = [step.law for step, _ in steps], [step.id for step, _ in steps]
                 if query.totals is not None and query.totals.drawn:
-                    laws = _laws_of_cells(plan, query, label, taken)
+                    laws, drawn = _laws_of_cells(plan, query, label, taken), []
                 measure = query.measures[label]
                 if query.ranges is not None:
                     found = expected_of_sums(plan, query, plan.step(fed[0]))
                 else:
-                    found = _expected(plan, measure, quantities, laws, _rows(query, label))
+                    found = _expected(plan, measure, quantities, laws, _rows(query, label), drawn)
                 _check_told(name, output, found, asked.get(label))
 
 
 def _expected(
-    plan: ReleasePlan, measure: Measure, quantities: Sequence[Quantity], laws: Sequence[Law], rows: int | None
+    plan: ReleasePlan,
+    measure: Measure,
+    quantities: Sequence[Quantity],
+    laws: Sequence[Law],
+    rows: int | None,
+    drawn: Sequence[str],
 ) -> Expected:
     """The figures of a number; those of a percentage are a hundred times those of the quotient that it is."""
     plain = measure.model_copy(update={"show": None}) if measure.whole == 100 else measure
-    expect = plain.expected_tested if plan.publish.quotients == "tested" else plain.expected
-    found = expect(quantities, laws, plan.publish.confidence, rows)
+    confidence = plan.publish.confidence
+    if plan.publish.quotients == "tested":
+        found = plain.expected_tested(quantities, laws, confidence, rows, drawn)
+    else:
+        found = plain.expected(quantities, laws, confidence, rows)
     if plain is measure or found.standard_error is None or found.margin is None:
         return found
     return Expected(100 * found.standard_error, 100 * found.margin)
