@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column
-from dprelease.estimate.ranges import Which, line_sums, range_rows, rows_of_a_line, variances_of
 from dprelease.estimate.counts import table_of_counts
+from dprelease.estimate.ranges import Which, line_sums, range_rows, rows_of_a_line, variances_of
 from dprelease.measures.count import Count
 from dprelease.plan.document.ranges import PlannedRanges, rows_of
 from dprelease.plan.lower.ranges import mirrored_factor, near_optimal
