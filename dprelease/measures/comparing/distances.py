@@ -26,7 +26,7 @@ from dprelease.measures.laws import KnownLaw, SumLaw
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
-from dprelease.noise.weighted_sums import WeightedLaw
+from dprelease.noise.weighted_sums import WeightedLaw, widest
 
 __all__ = ["Distances", "combined", "stand_out", "weighted"]
 
@@ -34,6 +34,7 @@ Floats = npt.NDArray[np.float64]
 Part = tuple[float, int, float]
 
 _LEAST = 1e-9  # a p-value below it is given as this
+_RARE = Fraction(1, 1000)
 _PER_DECADE, _DECADES = 24, 9  # of the error probabilities that p-values are read off where no law is summed up
 
 
@@ -79,7 +80,8 @@ class Distances:
         """For each difference d upper bounds of P(|W| >= |d|); NaN stays NaN.
 
         Of a sum of whole draws it is summed up. Of others it is the least error probability out of some, 24 a decade,
-        at which the margin is below |d|: at most 10 % more than need be. None is less than 1e-9.
+        at which the margin is below |d|: at most 10 % more than need be, or below 0.001
+        for weighted sums of Laplace draws what a bound for any weights gives. None is less than 1e-9.
         """
         size = np.abs(found) / self.unit
         known = ~np.isnan(size)
@@ -91,11 +93,19 @@ class Distances:
             return result
         for exponent in range(1, _PER_DECADE * _DECADES + 1):
             alpha = Fraction(10.0 ** (-exponent / _PER_DECADE))
-            passed = known & (size > float(self.law.margin(1 - alpha)))
+            passed = known & (size > self._margin_at(alpha))
             if not passed.any():
                 break
             result[passed] = float(alpha)
         return result
+
+    def _margin_at(self, alpha: Fraction) -> float:
+        """A margin in steps of the law; of Laplace sums at small alphas that of any weights, which takes no series."""
+        law = self.law
+        if isinstance(law, WeightedLaw) and not law.gaussian and alpha < _RARE:
+            least = min(variance for _, _, variance in law.parts)
+            return math.sqrt(law.variance) * widest(least, 1 - alpha)
+        return float(law.margin(1 - alpha))
 
 
 def weighted(law: Law, weight: float) -> tuple[tuple[Part, ...], bool] | None:

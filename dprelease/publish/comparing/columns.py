@@ -67,11 +67,11 @@ def _with_columns(
     made = []
     for name in (each for each in number_names(plan, query) if each in query.compare):
         asked = query.compare[name]
-        period = period_of(plan, asked)
-        figures = figures_of(asked, now, before.get(period or ""), table)
-        if asked.index_to is not None and period == plan.release.period:
+        looked = period_of(plan, asked)
+        figures = figures_of(asked, now, before.get(looked or ""), table)
+        if asked.index_to is not None and looked == plan.release.period:
             figures = _at_the_base(table.cells)
-        made.append(_column(plan, name, asked, period, figures, shown[asked.measure]))
+        made.append(_column(plan, name, asked, looked, figures, shown[asked.measure]))
     return replace(table, measures=(*table.measures, *made))
 
 
@@ -95,9 +95,8 @@ def _column(
         rules = ShowRules(publish.unreliable_above, publish.unreliable_show, False, publish.figures)
         whole = asked.whole if asked.kind == "share" else 1
         bounds: Possible = (Fraction(0), Fraction(1)) if asked.kind == "share" else (Fraction(0), None)
-        sizes = (each / whole for each in (found.value, margin, lower, upper))
-        caution, unreliable, blank_now = rules.judged(*sizes, bounds, blank, counts=False)
-        hidden = blank_now
+        value, off, low, high = (each / whole for each in (found.value, margin, lower, upper))
+        caution, unreliable, hidden = rules.judged(value, off, low, high, bounds, blank, counts=False)
     else:
         hidden, alike = blank, _alike(found, blank, publish.confidence)
     whole_steps = asked.kind in ("change", "difference") and own.integer and own.places == 0

@@ -175,13 +175,12 @@ def _differs(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, other
     ours, theirs = plan.catalog.tables[query.table], earlier.catalog.tables[other.table]
     if (str(plan.unit), ours.unit_id is None) != (str(earlier.unit), theirs.unit_id is None):
         return f"its unit is {earlier.unit}" + (", with an id" if theirs.unit_id else ", one row each")
-    if query.by != other.by or [each.keys for each in _keys(plan, query)] != [
-        each.keys for each in _keys(earlier, other)
-    ]:
-        return "its keys are others"
     totals = [None if each.totals is None else each.totals.sets for each in (query, other)]
     if totals[0] != totals[1]:
         return "its totals are others"
+    keys = [[each.keys for each in one.keys(of)] for one, of in ((plan, query), (earlier, other))]
+    if query.by != other.by or keys[0] != keys[1]:
+        return "its keys are others"
     exclusions = [each.catalog.exclusions.get(of.excluding or "") for each, of in ((plan, query), (earlier, other))]
     ends = (plan.release.period, earlier.release.period)
     where = [_neutral(each.where or "", end) for each, end in zip((query, other), ends, strict=True)]
@@ -207,10 +206,6 @@ def _differs(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, other
         if texts[0] != texts[1]:
             return f"column {name!r} is declared otherwise"
     return ""
-
-
-def _keys(plan: ReleasePlan, query: PlannedQuery) -> list[Any]:
-    return list(plan.keys(query))
 
 
 def _bounds(table: Table) -> Any:

@@ -17,6 +17,7 @@ from dprelease.measures.comparing.comparison import Comparison
 from dprelease.measures.comparing.distances import Distances, combined
 from dprelease.measures.comparing.parts import TwoSums, share_sets
 from dprelease.measures.quotients import Draw, quotients
+from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.publish.base import key_as_text
 from dprelease.publish.comparing.levels import Axes, Level, Levels, linear_value
@@ -101,7 +102,7 @@ def _about(value: Floats, noise: Distances, confidence: Fraction) -> Figures:
     return Figures(value, np.full(value.shape, noise.standard_error), lower, upper, noise.p_values(value))
 
 
-def _parts(noisy: Sequence[Noisy], weights: Sequence[float]) -> list[tuple[float, object]]:
+def _parts(noisy: Sequence[Noisy], weights: Sequence[float]) -> list[tuple[float, Law]]:
     return [(weight, each.law) for weight, each in zip(weights, noisy, strict=True)]
 
 
@@ -110,7 +111,7 @@ def _change(now: Level, before: Level, asked: Comparison, measure: Measure, conf
     one, ours = linear_value(measure, now.inputs[asked.measure])
     two, theirs = linear_value(measure, before.inputs[asked.measure])
     parts = [*_parts(now.inputs[asked.measure], ours), *_parts(before.inputs[asked.measure], theirs)]
-    return _about(one - two, combined(parts), confidence)  # type: ignore[arg-type]  # laws
+    return _about(one - two, combined(parts), confidence)
 
 
 def _times(now: Level, before: Level, asked: Comparison, measure: Measure, confidence: Fraction) -> Figures:
@@ -197,7 +198,7 @@ def difference_noise(asked: Comparison, now: Levels, level: Level, measure: Meas
     noisy = level.inputs[asked.measure]
     _, weights = linear_value(measure, noisy)
     if now.query.totals is None:
-        return combined([*_parts(noisy, weights), *_parts(noisy, weights)])  # type: ignore[arg-type]  # laws
+        return combined([*_parts(noisy, weights), *_parts(noisy, weights)])
     assert asked.difference_from is not None  # noqa: S101 - asked for by the caller
     along = now.query.by.index(asked.difference_from[0])
     unit = abs(weights[0]) if len(weights) == 1 else 1.0

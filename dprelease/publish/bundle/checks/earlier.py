@@ -32,7 +32,8 @@ def earlier_check(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
     if tuple(compared_with(each) for _, each in sorted(taken.items())) != facts.earlier:
         return Check(EARLIER, False, "earlier/ holds other releases than facts.json names")
     beside = [each for each in sorted(bundle.folder.resolve().parent.glob("*")) if each.is_dir()]
-    found, missing = [], []
+    found: list[str] = []
+    missing: list[str] = []
     for period, each in sorted(taken.items()):
         if (each.release, each.sequence < facts.ledger_sequence) != (plan.release.name, True):
             return Check(EARLIER, False, f"{period} is of another release, or was charged later")
