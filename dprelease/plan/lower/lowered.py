@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.measures import Measure
 from dprelease.noise import Law
-from dprelease.plan.document import Goal, PlannedQuery
+from dprelease.plan.document import Goal, PlannedQuery, PlannedTotals
 from dprelease.plan.document.workload import Workload
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.unscaled import UnscaledStep
@@ -60,19 +60,29 @@ class Lowered:
     """What a spec asks for in one form.
 
     Attributes:
-        asked: What each query of the spec became, in its order: a published table, or a workload of them.
+        parts: Of each query of the spec, in its order, a workload, or what makes the published table: of a form that is
+            not taken nobody asks for it.
+        goals: Of each query of the spec.
         drafts: What is drawn.
         terms: The variances of the measures; of a workload one for all of its tables.
+        totals: Of the queries that have any, by place.
     """
 
-    asked: tuple[PlannedQuery | LoweredWorkload, ...]
+    parts: tuple[Callable[[], PlannedQuery] | LoweredWorkload, ...]
+    goals: tuple[Goal, ...]
     drafts: tuple[UnscaledStep, ...]
     terms: tuple[Term, ...]
+    totals: Mapping[int, PlannedTotals]
 
     @cached_property
-    def goals(self) -> tuple[Goal, ...]:
-        """Of each query of the spec."""
-        return tuple(each.planned.goal if isinstance(each, LoweredWorkload) else each.goal for each in self.asked)
+    def asked(self) -> tuple[PlannedQuery | LoweredWorkload, ...]:
+        """What each query of the spec became, in its order: a published table, or a workload of them."""
+        return tuple(each if isinstance(each, LoweredWorkload) else each() for each in self.parts)
+
+    def workload(self, query: int) -> LoweredWorkload | None:
+        """The query at this place, if it is a workload."""
+        part = self.parts[query]
+        return part if isinstance(part, LoweredWorkload) else None
 
     @cached_property
     def terms_of(self) -> Mapping[int, Sequence[Term]]:
@@ -93,7 +103,7 @@ class Lowered:
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """Every workload, in the order of the spec."""
-        return tuple(each.planned for each in self.asked if isinstance(each, LoweredWorkload))
+        return tuple(each.planned for each in self.parts if isinstance(each, LoweredWorkload))
 
     def variance(self, term: Term, laws: Mapping[int, Law]) -> float:
         """The variance of a number as it is published, given the laws of the drafts' noise; of a workload its mean.
@@ -101,9 +111,9 @@ class Lowered:
         Of a workload it is what the author makes least (``LoweredWorkload.variance``), of prefixes and ranges that of
         the mean sum, of a choice that of its score.
         """
-        asked = self.asked[term.query]
-        if isinstance(asked, LoweredWorkload):
-            return asked.variance([laws[at] for at, _ in term.weights])
+        part = self.parts[term.query]
+        if isinstance(part, LoweredWorkload):
+            return part.variance([laws[at] for at, _ in term.weights])
         if term.published is not None:
             return term.published.variance(laws)
         if len(term.weights) == 1:
@@ -113,5 +123,5 @@ class Lowered:
 
     def tables_alone(self, queries: Iterable[int]) -> list[LoweredWorkload]:
         """The workloads among the queries at these places that are drawn as tables behind pure noise."""
-        asked = (self.asked[at] for at in queries)
-        return [each for each in asked if isinstance(each, LoweredWorkload) and each.pure is not None]
+        parts = (self.parts[at] for at in queries)
+        return [each for each in parts if isinstance(each, LoweredWorkload) and each.pure is not None]
