@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -49,7 +50,8 @@ class _Counting(Measure):
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """1 of a count; a quarter of each of two numbers whose half sum it is; each times its grid squared."""
-        return (float(quantities[0].grid / len(quantities)) ** 2,) * len(quantities)
+        grid, number = quantities[0].grid, len(quantities)
+        return ((grid.numerator / (grid.denominator * number)) ** 2,) * number  # a quotient of integers is rounded once
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """The noisy counts; the margin is exact by the noise law, or by that of the sum of two draws."""
@@ -182,5 +184,6 @@ def _centred(plain: Quantity) -> tuple[Quantity, Quantity]:
 
 def _accuracy(quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction) -> Expected:
     law = laws[0] if len(laws) == 1 else SumLaw(laws[0], laws[1])
-    unit = float(quantities[0].grid / len(laws))
-    return Expected(float(np.sqrt(law.variance)) * unit, law.margin(confidence) * unit)
+    grid = quantities[0].grid
+    unit = grid.numerator / (grid.denominator * len(laws))  # a quotient of integers is rounded once
+    return Expected(math.sqrt(law.variance) * unit, law.margin(confidence) * unit)

@@ -31,8 +31,8 @@ Number = TypeVar("Number", float, Fraction)
 
 LARGEST_SCALE = 2**50
 _CLOSE = 1e-7  # of the budget: where the search stops
+_NEAR = 1e-5  # of the budget: how far the fast floats are from the certified loss, so that nearer is of no use
 _LONGEST = math.log(1000.0)
-_PATIENT = 12  # certified losses, after which the slope of the last two says more than what every loss keeps to
 
 
 def measured_loss(accounting: str, event: Event | CellDraws, delta: Fraction) -> Fraction:
@@ -148,7 +148,7 @@ def largest_knob(
         return measured_loss(accounting, event, budget.delta)
 
     near = near_knob(
-        roughly_at or (lambda knob: _exactly(event_at(knob))), accounting, budget, start=start, close=_CLOSE
+        roughly_at or (lambda knob: _exactly(event_at(knob))), accounting, budget, start=start, close=_NEAR
     )
     return _certify(certified, budget.limit, near)
 
@@ -215,32 +215,35 @@ def _near(loss: Callable[[Fraction], float], limit: float, start: Fraction, clos
 
 
 def _certify(loss: Callable[[Fraction], Fraction], limit: Fraction, knob: Fraction) -> Fraction:
-    """The last steps, on the certified loss alone; 53 bits of knob are plenty, and keep the rationals short."""
+    """The last steps, on the certified loss alone; 53 bits of knob are plenty, and keep the rationals short.
+
+    By the secant rule, to just below the limit, between what is known to fit and what is known not to. Where pins and
+    targets take most of a budget the loss is all but level, and no rule that takes the loss for a power of the knob
+    gets there.
+    """
     best: Fraction | None = None
     above: Fraction | None = None
     last: tuple[Fraction, float] | None = None
-    for turn in range(200):
+    for _ in range(200):
         knob = Fraction(float(knob))
         found = loss(knob)
-        gap = float(found / limit - 1)
-        if found <= limit:
+        gap, fits = float(found / limit - 1), found <= limit
+        if fits:
             best = knob if best is None else max(best, knob)
-            if found == 0 or found >= limit * (1 - Fraction(_CLOSE)):
+            if found == 0 or gap >= -_CLOSE:
                 break
-            # the loss grows at most like the knob and at least like its root: this cannot overshoot far
-            aim = knob * Fraction(float(limit / found)) * Fraction(1 - _CLOSE / 4)
         else:
             above = knob if above is None else min(above, knob)
-            aim = knob * Fraction(float(limit / found)) ** 2 * Fraction(1 - _CLOSE / 4)
-        if turn >= _PATIENT and last is not None and (gap - last[1]) * (knob - last[0]) > 0:
-            # where most of the budget is fixed the knob moves little of it: by the secant, to just below the limit
-            aim = knob - Fraction((gap + _CLOSE / 2) / (gap - last[1])) * (knob - last[0])
+        if last is not None and (gap - last[1]) * (knob - last[0]) > 0:
+            aim = knob - Fraction((gap + _CLOSE / 4) / (gap - last[1])) * (knob - last[0])
             aim = min(max(aim, knob / 2), knob * 2)
+        else:  # the loss grows at most like the knob and at least like its root: this cannot overshoot far
+            aim = knob * Fraction(float(limit / found)) ** (1 if fits else 2) * Fraction(1 - _CLOSE / 4)
         last = knob, gap
-        if best is not None and above is not None and not best < aim < above:
-            aim = (best + above) / 2
-        if best is not None and above is not None and above - best <= best * Fraction(_CLOSE):
-            break
+        if best is not None and above is not None:
+            if above - best <= best * Fraction(_CLOSE):
+                break
+            aim = aim if best < aim < above else (best + above) / 2
         knob = aim
     if best is None:
         raise BudgetTooSmall("no amount of noise fits this budget", hint="raise epsilon or delta")

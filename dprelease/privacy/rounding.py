@@ -66,18 +66,18 @@ def _unit(exponent: int) -> tuple[Fraction, Any]:
 
 def sqrt_up(value: Fraction) -> Fraction:
     """A rational not below the square root, within 2^-60 relative of it."""
-    return Fraction(*_sqrt_up(value))
+    return Fraction(*_sqrt_up(value.numerator, value.denominator))
 
 
-def _sqrt_up(value: Fraction) -> tuple[int, int]:
-    shift = max(0, 128 + value.denominator.bit_length() - value.numerator.bit_length())
+def _sqrt_up(above: int, below: int) -> tuple[int, int]:
+    shift = max(0, 128 + below.bit_length() - above.bit_length())
     shift += shift % 2
-    return isqrt((value.numerator << shift) // value.denominator) + 1, 1 << (shift // 2)
+    return isqrt((above << shift) // below) + 1, 1 << (shift // 2)
 
 
-def dyadic_sqrt_up(value: Fraction) -> Fraction:
-    """``dyadic_up`` of ``sqrt_up``, with no rational between: it makes the scales of all Gaussian draws."""
-    return _dyadic_up(*_sqrt_up(value), 40)
+def dyadic_sqrt_up(above: int, below: int) -> Fraction:
+    """``dyadic_up`` of the root of a quotient, with no rational between: it makes the scales of all Gaussian draws."""
+    return _dyadic_up(*_sqrt_up(above, below), 40)
 
 
 def dyadic_up(value: Fraction, bits: int = 40) -> Fraction:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from dprelease.catalog.expressions.expression import Expression, ExpressionError, parse
 from dprelease.catalog.table import ColumnType
@@ -14,9 +15,25 @@ from dprelease.spec.text.nodes import Path
 __all__ = ["check_where", "computed", "read_expression", "types_of"]
 
 
-def types_of(columns: Mapping[str, ColumnSpec]) -> dict[str, ColumnType]:
+@dataclass(frozen=True)
+class _Types(Mapping[str, ColumnType]):
+    """A view, for a table of a thousand columns has a thousand queries, few of which ask for a type."""
+
+    columns: Mapping[str, ColumnSpec]
+
+    def __getitem__(self, name: str) -> ColumnType:
+        return self.columns[name].type
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def types_of(columns: Mapping[str, ColumnSpec]) -> Mapping[str, ColumnType]:
     """The types of a table's declared columns, by name."""
-    return {name: column.type for name, column in columns.items()}
+    return _Types(columns)
 
 
 def computed(text: str, types: Mapping[str, ColumnType], kind: ColumnType) -> Expression:

@@ -58,7 +58,7 @@ def values(shape: str, size: int) -> Integers:
 def scale_at(rho: str, classes: int) -> Fraction:
     one = Factor(shape=(classes,), axis=0, kind="root", grain=2**14)
     reach = factor_sensitivity(one, 1, Neighboring.ADD_REMOVE)
-    return dyadic_sqrt_up(reach.l2_squared / (2 * Fraction(rho)))
+    return dyadic_sqrt_up(*(reach.l2_squared / (2 * Fraction(rho))).as_integer_ratio())
 
 
 def drawn(

@@ -55,7 +55,7 @@ def test_scales_of_gaussian_draws_are_rounded_up_once(seed: int) -> None:
     draw = random.Random(seed)
     above, below = (draw.randrange(1, 2 ** draw.choice([3, 40, 120])) for _ in range(2))
 
-    found = dyadic_sqrt_up(Fraction(above, below))
+    found = dyadic_sqrt_up(above, below)
 
     assert found == dyadic_up(sqrt_up(Fraction(above, below)))
     assert found**2 * below >= above

@@ -68,15 +68,15 @@ class Candidate:
             return Fraction(self._rough_scale(draft, float(budget)))
         if draft.choosing is not None and self.unit == "rho":
             # each choice is spread / scale in range, and such a choice costs the square of that over 8
-            return dyadic_sqrt_up(_over(draft.sensitivity.l2_squared, 8, budget))
+            return dyadic_sqrt_up(*_over(draft.sensitivity.l2_squared, 8, budget))
         if self._adds_gaussian(draft):
-            return dyadic_sqrt_up(_over(draft.squared, 2, budget))
+            return dyadic_sqrt_up(*_over(draft.squared, 2, budget))
         if draft.ball == "sphere":
-            return dyadic_sqrt_up(_over(_length_squared(draft), 2, budget))
+            return dyadic_sqrt_up(*_over(_length_squared(draft), 2, budget))
         reach = draft.gauge if draft.gauge is not None else draft.sensitivity.l1
         if self.unit == "epsilon":
             return dyadic_up(reach / budget)
-        return dyadic_sqrt_up(_over(reach * reach, 2, budget))
+        return dyadic_sqrt_up(*_over(reach * reach, 2, budget))
 
     def rough_scales(self, changes: Floats, budgets: Floats) -> Floats:
         """Rough scales of many drafts with independent noise, of each of which one unit moves one cell by a change."""
@@ -115,9 +115,9 @@ class Candidate:
         return float(draft.gauge) * math.sqrt(shape if self.unit == "epsilon" else shape / 2)
 
 
-def _over(square: Fraction, times: int, budget: Fraction) -> Fraction:
-    """Square / (times budget), reduced once: a search asks for ten thousand scales."""
-    return Fraction(square.numerator * budget.denominator, square.denominator * times * budget.numerator)
+def _over(square: Fraction, times: int, budget: Fraction) -> tuple[int, int]:
+    """Square / (times budget) as two whole numbers, for a search asks for thousands of scales."""
+    return square.numerator * budget.denominator, square.denominator * times * budget.numerator
 
 
 _BY_BALL: Mapping[Ball | None, str] = {"total": "total_residual", "sphere": "random_scale"}

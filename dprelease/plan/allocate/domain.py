@@ -29,6 +29,7 @@ from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, 
 from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated, Sensitivity
 from dprelease.privacy.filters import Terms, account_loss, series_loss, spent_on, within
+from dprelease.privacy.rounding import dyadic_sqrt_up
 from dprelease.spec.fields.document import ReleaseSpec
 
 __all__ = ["Domain", "Planning"]
@@ -255,8 +256,20 @@ class Domain:
         """As ``_event_at``; no event is made of each of many draws that one number moves."""
         if self._changes is None:
             return self._event_at(multiplier)
-        scales = [self.candidate.scale(draft, budget) for draft, budget, _ in self._budgets(multiplier)]
+        if self._noise == "discrete_gaussian" and not self.floors:
+            above, below = multiplier.as_integer_ratio()  # in whole numbers, as a thousand rationals are slow
+            scales = [dyadic_sqrt_up(times * below, over * above) for times, over in self._squares]
+        else:
+            scales = [self.candidate.scale(draft, budget) for draft, budget, _ in self._budgets(multiplier)]
         return CellDraws(self._noise, self._changes, [len(places) for _, places in self._alike], scales)
+
+    @cached_property
+    def _squares(self) -> list[tuple[int, int]]:
+        """The square of the Gaussian scale of each of many draws, times the multiplier (``Candidate.scale``)."""
+        pairs = ((draft.squared, slope) for (draft, slope, _), _ in self._alike)
+        return [
+            (square.numerator * slope.denominator, 2 * square.denominator * slope.numerator) for square, slope in pairs
+        ]
 
     @property
     def _noise(self) -> Literal["discrete_laplace", "discrete_gaussian"]:

@@ -25,9 +25,8 @@ from typing import Literal
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import mean_noise
-from dprelease.plan.document import PlannedQuery, PlannedTotals
+from dprelease.plan.document import PlannedTotals
 from dprelease.plan.lower.lowered import Lowered, Term
-from dprelease.plan.lower.lowered_workload import LoweredWorkload
 
 __all__ = ["Allocation", "blocks", "error_of", "even_split", "least_part", "reach_of", "score_of", "shares_of"]
 
@@ -58,9 +57,8 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
     parts = {at: part for at, part in planned.items() if part is not None}
     if parts:  # a workload's, which its strategy has chosen
         return parts
-    asked = lowered.asked[query]
-    if isinstance(asked, PlannedQuery) and asked.totals is not None:
-        return _split_over_tables(lowered, terms, candidate, asked.totals)
+    if (totals := lowered.totals.get(query)) is not None:
+        return _split_over_tables(lowered, terms, candidate, totals)
     return _split(lowered, terms, candidate)
 
 
@@ -181,8 +179,8 @@ def _weights(lowered: Lowered, queries: Sequence[int]) -> dict[int, float]:
     for term in lowered.terms:
         if term.query not in wanted:
             continue
-        share, asked = lowered.goals[term.query].share, lowered.asked[term.query]
-        tables = len(asked.planned.tables) if isinstance(asked, LoweredWorkload) else 1
+        share, workload = lowered.goals[term.query].share, lowered.workload(term.query)
+        tables = len(workload.planned.tables) if workload is not None else 1
         reach = reach_of(lowered, term)
         for at, weight in term.weights:
             like = _CHOICE if lowered.drafts[at].choosing is not None else 1
@@ -199,7 +197,7 @@ def reach_of(lowered: Lowered, term: Term) -> float:
     of a unit can be in. Weights of a workload are for units of one row each, and one that has r of them moves a cell by
     r, in a variance of r^2 as much: 1.
     """
-    if isinstance(lowered.asked[term.query], LoweredWorkload):
+    if lowered.workload(term.query) is not None:
         return 1.0
     reaches = []
     for at, weight in term.weights:
@@ -212,8 +210,8 @@ def error_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law]) 
     """The total error of the published numbers of the queries that share, at the laws of their drafts' noise."""
     total, goals = 0.0, lowered.goals
     for query in queries:
-        asked, share = lowered.asked[query], float(goals[query].share or 0)
-        tables = len(asked.queries) if isinstance(asked, LoweredWorkload) else 1
+        workload, share = lowered.workload(query), float(goals[query].share or 0)
+        tables = len(workload.queries) if workload is not None else 1
         for term in lowered.terms_of.get(query, ()) if share else ():
             like = _CHOICE if any(lowered.drafts[at].choosing is not None for at, _ in term.weights) else 1
             total += share * tables * like * lowered.variance(term, laws) / reach_of(lowered, term) ** 2

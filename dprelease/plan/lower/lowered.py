@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -10,7 +10,7 @@ from functools import cached_property
 from dprelease.catalog.aggregate import Quantity
 from dprelease.measures import Measure
 from dprelease.noise import Law
-from dprelease.plan.document import Goal, PlannedQuery
+from dprelease.plan.document import Goal, PlannedQuery, PlannedTotals
 from dprelease.plan.document.workload import Workload
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.unscaled import UnscaledStep
@@ -61,16 +61,21 @@ class Lowered:
     """What a spec asks for in one form.
 
     Attributes:
-        asked: What each query of the spec became, in its order: a published table, or a workload of them.
+        parts: Of each query of the spec, in its order, a workload, or what makes the published table: of a form that is
+            not taken nobody asks for it.
+        goals: Of each query of the spec.
         drafts: What is drawn.
         terms: The variances of the measures; of a workload one for all of its tables.
+        totals: Of the queries that have any, by place.
         clips: By query the drafts that choose its clips, and the part of its budget of each: the error of no number
             tells what they are worth.
     """
 
-    asked: tuple[PlannedQuery | LoweredWorkload, ...]
+    parts: tuple[Callable[[], PlannedQuery] | LoweredWorkload, ...]
+    goals: tuple[Goal, ...]
     drafts: tuple[UnscaledStep, ...]
     terms: tuple[Term, ...]
+    totals: Mapping[int, PlannedTotals]
     clips: Mapping[int, Mapping[int, Fraction]] = field(default_factory=dict)
 
     def with_clips(self, query: int, parts: Mapping[int, Fraction]) -> dict[int, Fraction]:
@@ -80,9 +85,14 @@ class Lowered:
         return {**{at: rest * part for at, part in parts.items()}, **clips} if clips else dict(parts)
 
     @cached_property
-    def goals(self) -> tuple[Goal, ...]:
-        """Of each query of the spec."""
-        return tuple(each.planned.goal if isinstance(each, LoweredWorkload) else each.goal for each in self.asked)
+    def asked(self) -> tuple[PlannedQuery | LoweredWorkload, ...]:
+        """What each query of the spec became, in its order: a published table, or a workload of them."""
+        return tuple(each if isinstance(each, LoweredWorkload) else each() for each in self.parts)
+
+    def workload(self, query: int) -> LoweredWorkload | None:
+        """The query at this place, if it is a workload."""
+        part = self.parts[query]
+        return part if isinstance(part, LoweredWorkload) else None
 
     @cached_property
     def terms_of(self) -> Mapping[int, Sequence[Term]]:
@@ -103,7 +113,7 @@ class Lowered:
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """Every workload, in the order of the spec."""
-        return tuple(each.planned for each in self.asked if isinstance(each, LoweredWorkload))
+        return tuple(each.planned for each in self.parts if isinstance(each, LoweredWorkload))
 
     def variance(self, term: Term, laws: Mapping[int, Law]) -> float:
         """The variance of a number as it is published, given the laws of the drafts' noise; of a workload its mean.
@@ -111,9 +121,9 @@ class Lowered:
         Of a workload it is what the author makes least (``LoweredWorkload.variance``), of prefixes and ranges that of
         the mean sum, of a choice that of its score.
         """
-        asked = self.asked[term.query]
-        if isinstance(asked, LoweredWorkload):
-            return asked.variance([laws[at] for at, _ in term.weights])
+        part = self.parts[term.query]
+        if isinstance(part, LoweredWorkload):
+            return part.variance([laws[at] for at, _ in term.weights])
         if term.published is not None:
             return term.published.variance(laws)
         if len(term.weights) == 1:
@@ -123,5 +133,5 @@ class Lowered:
 
     def tables_alone(self, queries: Iterable[int]) -> list[LoweredWorkload]:
         """The workloads among the queries at these places that are drawn as tables behind pure noise."""
-        asked = (self.asked[at] for at in queries)
-        return [each for each in asked if isinstance(each, LoweredWorkload) and each.pure is not None]
+        parts = (self.parts[at] for at in queries)
+        return [each for each in parts if isinstance(each, LoweredWorkload) and each.pure is not None]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -140,6 +140,10 @@ class Lowering:
         if found is None:
             found = self._known[frozenset(taken.items())] = self._lower(taken)
         return found
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: at for at, name in enumerate(self.spec.queries)}
 
     @cached_property
     def _known(self) -> dict[object, Any]:
@@ -301,8 +305,8 @@ class Lowering:
         workloads: Mapping[str, LoweredWorkload],
     ) -> Lowered:
         counts = {(each.query, each.label): each.count for group in self.groups for each in group.members}
-        asked: list[PlannedQuery | LoweredWorkload] = []
-        terms = []
+        asked: list[Callable[[], PlannedQuery] | LoweredWorkload] = []
+        terms, totals_at = [], dict[int, PlannedTotals]()
         first = {draft.id: at for at, draft in enumerate(drafts)}
         for at, (name, query) in enumerate(self.spec.queries.items()):
             workload = workloads.get(name)
@@ -314,11 +318,11 @@ class Lowering:
                 continue
             if name in self.invariants:
                 exact = self.invariants[name]
-                asked.append(self._planned(name, query, {exact.measure: (Feed(step=exact.id),)}, None))
+                asked.append(partial(self._planned, name, query, {exact.measure: (Feed(step=exact.id),)}, None))
                 continue
             if (sums := self.ranges.get(name)) is not None:
                 terms.append(Term(at, sums.label, ((first[sums.draft.id], sums.weight),)))
-                asked.append(self._planned(name, query, {sums.label: (Feed(step=sums.draft.id),)}, None))
+                asked.append(partial(self._planned, name, query, {sums.label: (Feed(step=sums.draft.id),)}, None))
                 continue
             own = drafts[selected[name]].id if name in selected else None
             if name in selected:
@@ -341,8 +345,22 @@ class Lowering:
                     table = "" if inputs is of_tables[self.groupings[name].by] else f" ({'-'.join(by) or 'total'})"
                     terms.append(Term(at, label + table, used, published))
             own_totals = None if totals is None else with_feeds(totals, of_tables)
-            asked.append(self._planned(name, query, of_tables[self.groupings[name].by], own, own_totals))
-        return Lowered(tuple(asked), tuple(drafts), tuple(terms))
+            if own_totals is not None:
+                totals_at[at] = own_totals
+            asked.append(partial(self._planned, name, query, of_tables[self.groupings[name].by], own, own_totals))
+        return Lowered(tuple(asked), self._goals, tuple(drafts), tuple(terms), totals_at)
+
+    @cached_property
+    def _goals(self) -> tuple[Goal, ...]:
+        """Of each query, whatever the form."""
+        delta = self.spec.privacy.budget.delta
+        found = []
+        for name, query in self.spec.queries.items():
+            if name in self.workloads:
+                found.append(next(iter(self.workloads[name].values())).planned.goal)
+            else:
+                found.append(Goal() if name in self.invariants else goal_of(query, delta))
+        return tuple(found)
 
     def _planned(
         self,
@@ -370,7 +388,7 @@ class Lowering:
             ranges=self.ranges[name].planned if name in self.ranges else None,
             totals=totals,
             compare={label: each.planned for label, each in query.compare.items()},
-            goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
+            goal=self._goals[self._places[name]],
         )
         return found
 
