@@ -78,7 +78,12 @@ def _made(folder: Path) -> Office:
     if os.geteuid() == 0:
         shutil.chown(folder, user)
     as_user = [f"--user={user}"] if os.geteuid() == 0 else []
-    made = ["mariadb-install-db", "--no-defaults", f"--datadir={folder / 'data'}", "--auth-root-authentication-method=normal"]
+    made = [
+        "mariadb-install-db",
+        "--no-defaults",
+        f"--datadir={folder / 'data'}",
+        "--auth-root-authentication-method=normal",
+    ]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([*made, "--skip-test-db", *as_user], check=True, timeout=120, **quiet)  # type: ignore[call-overload]
     socket = folder / "s"
@@ -111,7 +116,9 @@ def mysql_office() -> Iterator[Office]:
     """The server of this worker process."""
     pytest.importorskip("pymysql", reason="pymysql is not installed: dprelease[mysql]")
     site = os.environ.get(SITE)
-    if site is None and not (shutil.which("mariadb-install-db") and (shutil.which("mariadbd") or Path("/usr/sbin/mariadbd").exists())):
+    if site is None and not (
+        shutil.which("mariadb-install-db") and (shutil.which("mariadbd") or Path("/usr/sbin/mariadbd").exists())
+    ):
         pytest.skip(f"no server of MariaDB on this machine, and {SITE} names none")
     folder = Path(tempfile.mkdtemp(prefix="dpr-my-"))
     office = _of_site(site) if site is not None else _made(folder)

@@ -62,8 +62,8 @@ DATABASE_SCHEMES = {
 """The kinds of databases, and how the place of one is written; each has a reader (``engines.databases``)."""
 
 EXPORT = (
-    "rows are read from PostgreSQL, MySQL, SQLite and DuckDB; of other databases export them to a Parquet or CSV file in one "
-    "read-only transaction, and write `file: ...`"
+    "rows are read from PostgreSQL, MySQL, SQLite and DuckDB; of others export them to a Parquet or CSV file in "
+    "one read-only transaction, and write `file: ...`"
 )
 
 

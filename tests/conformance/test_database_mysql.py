@@ -287,6 +287,8 @@ def test_the_server_is_told_no_key_and_no_value(office: Office, reader: Database
     assert b"`note`" in said
     secrets = (MARK.encode(), KEY, KEY.hex().encode(), *map(str.encode, found), b"5521")
     assert not [secret for secret in secrets if secret in said]
-    digests = office.execute("SELECT COALESCE(DIGEST_TEXT, '') FROM performance_schema.events_statements_summary_by_digest")
+    digests = office.execute(
+        "SELECT COALESCE(DIGEST_TEXT, '') FROM performance_schema.events_statements_summary_by_digest"
+    )
     assert not [row for row in digests if MARK in str(row)]
     assert not [path for path in office.folder.glob("*MY*") if path.is_file()]  # no temporary table went to the disk

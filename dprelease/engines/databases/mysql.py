@@ -45,7 +45,7 @@ _KINDS = {
     "date": "day",
     **dict.fromkeys(("datetime", "timestamp"), "moment"),
 }
-"""What each type is read as. Bits, bytes, times of day and places on a map are not: no text of ours is meant by them."""
+"""What each type is read as. Bits, bytes, times of day and places on a map are not: no text of ours means them."""
 _ASKED = {
     "integer": "{}",
     "text": _TEXT,
@@ -203,5 +203,3 @@ def _array(values: Sequence[bytes | None], kind: str, repeated: bool) -> Any:
         real = typed(Column(name="x", type="date" if kind == "day" else "timestamp"), texts)
         return real.cast(pa.date32() if kind == "day" else pa.timestamp("us"))
     return texts.dictionary_encode() if repeated else texts
-
-
