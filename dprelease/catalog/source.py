@@ -58,6 +58,7 @@ DATABASE_SCHEMES = {
     "sqlite": Scheme(("sqlite:///",), "sqlite:///data/office.db"),
     "duckdb": Scheme(("duckdb:///",), "duckdb:///data/office.duckdb"),
     "mysql": Scheme(("mysql://", "mariadb://"), "mysql://db.example.org/office", str),
+    "sqlserver": Scheme(("sqlserver://", "mssql://"), "sqlserver://db.example.org/office", str),
 }
 """The kinds of databases, and how the place of one is written; each has a reader (``engines.databases``)."""
 

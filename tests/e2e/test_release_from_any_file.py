@@ -390,16 +390,14 @@ ODD = ("two\nlines", 'say "hi"', "back\\slash\\134", "'; drop table visits; --",
 
 
 @pytest.mark.thin(first=2)
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "duckdb", "mysql", "delta", "folder", "csv.zst"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "duckdb", "mysql", "delta", "folder"])
 def test_hostile_texts_are_the_same_units_everywhere(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Which rows of a unit are kept, and in how many cells it is, depends on every letter of its id."""
     rows = [[ODD[at % len(ODD)], *row[1:]] for at, row in enumerate(made_rows())]
     expected = totals(written(tmp_path / "parquet", "parquet", rows))
-    folder = written(tmp_path / "it", kind, rows if kind != "csv.zst" else [row for row in rows if "\n" not in row[0]])
-    if kind == "csv.zst":  # in a CSV a newline ends a record, always
-        expected = totals(written(tmp_path / "less", "parquet", [row for row in rows if "\n" not in row[0]]))
+    folder = written(tmp_path / "it", kind, rows)
     if kind in DATABASES:
         monkeypatch.setenv("OFFICE_DB", into_database(kind, folder, rows, request, text="text"))
     assert totals(folder) == expected
@@ -426,6 +424,7 @@ def test_a_canary_is_in_no_file_but_its_own(
     assert not any(mark.decode() in said for mark in marks[:2])
     own = ("visits.", "office.", "part-")
     files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.name.startswith(own)]
+    files = [path for path in files if "_delta_log" not in path.parts]  # of the source: it holds statistics of its rows
     assert len(files) > 10
     assert [path.name for path in files if any(mark in path.read_bytes() for mark in marks)] == []
 

@@ -67,8 +67,7 @@ def postgres_refused(doing: str, error: Exception) -> DpReleaseError:
     if not state and "PGRES_FATAL_ERROR" in str(error):
         return EngineError(
             f"{doing}: the server broke it off ({name}); which error it was, the driver does not say",
-            detail="its disk or a limit of the role may be full, or somebody has stopped the statement; nothing was drawn "
-            "from what was read",
+            detail="its disk or a limit of the role may be full, or somebody has stopped it; nothing was drawn",
             hint="the log of the server says which; then run the same command again",
             code="DPR-E129",
         )
@@ -233,7 +232,7 @@ def _wrong(why: str, hint: str, code: str) -> EngineError:
 
 def _unreached(said: str, name: str) -> DpReleaseError:
     """What to say where no connection came about; the words of libpq are looked at, and never shown."""
-    if "FATAL" in said and not _SOON.search(said):
+    if ("FATAL" in said and not _SOON.search(said)) or "no password supplied" in said:
         return EngineError(
             f"the database refuses the role ({name})",
             detail="a wrong password or none, no such role or database, or no line for it in pg_hba.conf",
