@@ -101,9 +101,19 @@ class Server:
             *("--no-locale", "-N", "--no-instructions"),
         )
 
+    @property
+    def keeps_statements(self) -> bool:
+        """Whether it can keep the text of every statement (``pg_stat_statements``)."""
+        said = subprocess.run(
+            [str(self.programs / "pg_config"), "--sharedir"], capture_output=True, text=True, check=False
+        )
+        return (Path(said.stdout.strip() or "/nowhere") / "extension" / "pg_stat_statements.control").exists()
+
     def start(self, *settings: str) -> None:
         """Start it and wait until it answers; ``settings`` are ``name=value``."""
-        wanted = ("listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=120")
+        wanted = ["listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=120"]
+        if self.keeps_statements:
+            wanted.append("shared_preload_libraries=pg_stat_statements")
         options = " ".join(f"-c {each}" for each in (*wanted, *settings))
         self.run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", options, "start")
 

@@ -31,9 +31,16 @@ STORES = {
     "abfss": "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER/*.parquet",
 }
 """The object stores that files may be in, and how an address in each is written."""
+_CLOUDS = r"core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)"
 _ADDRESS = re.compile(
-    r"(?:(?:s3|gs)://[A-Za-z0-9._-]+|abfss://[a-z0-9-]+@[a-z0-9]+\.(?:dfs|blob)\.core\.windows\.net)/[^/].*", re.DOTALL
+    rf"(?:(?:s3|gs)://[A-Za-z0-9._-]+|abfss://[a-z0-9-]+@[a-z0-9]+\.(?:dfs|blob)\.{_CLOUDS})/[^/].*", re.DOTALL
 )
+_MEANT = {
+    **dict.fromkeys(("s3a", "s3n"), "s3"),
+    "gcs": "gs",
+    **dict.fromkeys(("abfs", "az", "azure", "adl", "wasb", "wasbs"), "abfss"),
+}
+"""What else addresses of these stores begin with, in other programs."""
 
 
 def store_problem(address: str) -> tuple[str, str] | None:
@@ -45,6 +52,8 @@ def store_problem(address: str) -> tuple[str, str] | None:
     scheme, _, rest = address.partition("://")
     hint = f"write an address such as {', '.join(STORES.values())}"
     if scheme not in STORES:
+        meant = _MEANT.get(scheme.lower(), scheme.lower())
+        hint = f"write {STORES[meant]}" if meant in STORES else hint
         return "begins with what is no object store that can be read", hint
     named = rest.partition("/")[0].rpartition("@")[0]
     if named and (scheme != "abfss" or ":" in named or "@" in named):
@@ -58,12 +67,13 @@ DATABASE_SCHEMES = {
     "sqlite": Scheme(("sqlite:///",), "sqlite:///data/office.db"),
     "duckdb": Scheme(("duckdb:///",), "duckdb:///data/office.duckdb"),
     "mysql": Scheme(("mysql://", "mariadb://"), "mysql://db.example.org/office", str),
+    "sqlserver": Scheme(("sqlserver://", "mssql://"), "sqlserver://db.example.org/office", str),
 }
 """The kinds of databases, and how the place of one is written; each has a reader (``engines.databases``)."""
 
 EXPORT = (
-    "rows are read from PostgreSQL, MySQL, SQLite and DuckDB; of other databases export them to a Parquet or CSV file in one "
-    "read-only transaction, and write `file: ...`"
+    "rows are read from PostgreSQL, MySQL, SQLite and DuckDB; of others export them to a Parquet or CSV file in "
+    "one read-only transaction, and write `file: ...`"
 )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 pytest.importorskip("adbc_driver_postgresql", reason="the driver is not installed: dprelease[postgres]")
 
-from dprelease.catalog.table import Column, DatabaseSource, Table
+from dprelease.catalog.table import Column, DatabaseSource, Range, Table
 from dprelease.engines.databases.reader import DatabaseReader
 from dprelease.engines.files.rows import typed
 from dprelease.engines.files.values import LIMIT, READ
@@ -57,6 +59,35 @@ def meaning(stored: Any, kind: Any) -> Any:
     return None if kind == "integer" and value is not None and not -LIMIT <= value < LIMIT else value  # type: ignore[operator]
 
 
+def bounded_columns(edges: list[tuple[str | None, Any]]) -> list[Column]:
+    """A column of every type that has a range, with what lies outside of it moved, or made null."""
+    limits = Range(low=Fraction(-5, 2), high=Fraction(10**6))
+    return [
+        Column(name="x", type=kind, range=limits, outside=outside)
+        for kind in ("integer", "decimal")
+        for outside in ("clamp", "null")
+    ]
+
+
+def bounded(column: Column, stored: Any) -> Any:
+    """What plain Python makes of a stored value: null values by their text, then the number, then the range."""
+    text = text_of(stored, column)
+    if text is None or text.strip() in ("7", "sad", "true"):
+        return None
+    value = READ[column.type](text)  # type: ignore[operator]
+    if value is None or column.range is None:
+        return value
+    low, high = column.range.low, column.range.high
+    if column.type == "integer":
+        low, high = Fraction(math.ceil(low)), Fraction(math.floor(high))
+    if low <= Fraction(value) <= high:
+        return value
+    if column.outside == "null":
+        return None
+    limit = low if value < low else high
+    return int(limit) if column.type == "integer" else float(limit)
+
+
 @pytest.mark.parametrize("stored", EDGES)
 def test_a_stored_value_is_read_as_its_text_says(hostile: Database, stored: str, tmp_path: Path) -> None:
     name = "edges of " + stored.replace(chr(34), "")
@@ -75,6 +106,10 @@ def test_a_stored_value_is_read_as_its_text_says(hostile: Database, stored: str,
     order = [n for block in blocks for n in block[0].to_pylist()]
     assert sorted(order) == [*range(len(edges))]
     values = [value for _, value in edges]
+    for column in bounded_columns(edges):
+        read = [each for block in blocks for each in typed(column, block[1], ("7", "sad", "true")).to_pylist()]
+        known = [bounded(column, values[n]) for n in order]
+        assert list(map(repr, read)) == list(map(repr, known)), column
     for kind in TYPES:
         found = [each for block in blocks for each in typed(Column(name="x", type=kind), block[1]).to_pylist()]
         expected = [meaning(values[n], kind) for n in order]

@@ -212,6 +212,11 @@ def test_a_lost_connection_is_told_and_another_state_is_hashed_again(
 def test_the_server_is_told_no_key_and_no_value(office: Database, reader: DatabaseReader) -> None:
     office.execute(f"ALTER ROLE {RUNNER} SET log_statement = 'all'")
     office.execute(f"ALTER ROLE {RUNNER} SET log_min_duration_statement = 0")
+    office.execute(f"ALTER ROLE {RUNNER} SET log_temp_files = 0")
+    kept = office.server.keeps_statements
+    if kept:
+        office.execute("CREATE EXTENSION pg_stat_statements")
+        office.execute("SELECT pg_stat_statements_reset()")
     log = office.server.folder / "log"
     before = len(log.read_bytes())
     try:
@@ -222,11 +227,32 @@ def test_the_server_is_told_no_key_and_no_value(office: Database, reader: Databa
     finally:
         office.execute(f"ALTER ROLE {RUNNER} RESET ALL")
     said = log.read_bytes()[before:]
+    statements = office.execute("SELECT query FROM pg_stat_statements") if kept else []
+    assert not kept or any("pg_export_snapshot" in text for (text,) in statements)
+    said += repr(statements).encode()
+    assert b"temporary file" not in said  # nothing of the rows went to the server's disk
     assert b"COPY" in said
     assert b"hashtextextended" in said
     for secret in (MARK.encode(), KEY, KEY.hex().encode(), hashlib.sha256(KEY).hexdigest().encode(), *map(str.encode, found)):  # fmt: skip
         assert secret not in said
     assert b"ERROR" not in said
+
+
+def test_a_server_without_room_is_told(office: Database, reader: DatabaseReader) -> None:
+    """A view that sorts has to write its rows to the server's disk, where there is room for next to nothing."""
+    office.execute("CREATE VIEW sorted AS SELECT * FROM visits ORDER BY note, pay", OWNER)
+    office.execute(f"GRANT SELECT ON sorted TO {RUNNER}", OWNER)
+    for setting in ("work_mem = '64kB'", "temp_file_limit = '256kB'"):
+        office.execute(f"ALTER ROLE {RUNNER} SET {setting}")
+    try:
+        table = visits(office.runner, "sorted", view=True)
+        reader.describe(table)
+        with pytest.raises(EngineError, match="DPR-E129") as caught:
+            pays(reader, table)
+        assert caught.value.__context__ is None
+        assert MARK not in str(caught.value)
+    finally:
+        office.execute(f"ALTER ROLE {RUNNER} RESET ALL")
 
 
 def test_a_writer_meanwhile_is_in_no_row(office: Database, reader: DatabaseReader) -> None:

@@ -164,6 +164,37 @@ def test_a_release_goes_on_with_the_rows_that_it_began_with_and_no_others(
     assert Path(direct.run_directly(request).folder).is_dir()
 
 
+def test_a_password_that_the_server_does_not_take_costs_nothing(tmp_path: Path, postgres: Database) -> None:
+    """A server that asks for one: with the right one the same command releases."""
+    server = postgres.server
+    access = server.folder / "data" / "pg_hba.conf"
+    before = access.read_text()
+    postgres.execute("CREATE ROLE locked LOGIN PASSWORD 'opensesame-5521'")
+    spec = small_project(tmp_path)
+    spec.write_text(SPEC.replace(FILE, in_postgres(tmp_path, postgres)), encoding="utf-8")
+    postgres.execute("GRANT SELECT (district, sex, income) ON people TO locked")
+    access.write_text(f"local all locked scram-sha-256\n{before}")
+    server.run("pg_ctl", "-D", "data", "reload")
+    try:
+        for password in ("wrong-5521", ""):
+            url = postgres.runner.replace(f"{RUNNER}@", f"locked:{password}@" if password else "locked@")
+            said = command(tmp_path, "run", "spec.yaml", "--direct", code=5, variables={"OFFICE_DB": url})
+            assert "DPR-E125" in said
+            assert "5521" not in said
+            assert "locked" not in said
+        assert '"releases": 0' in command(tmp_path, "ledger", "status", "--json")
+        url = postgres.runner.replace(f"{RUNNER}@", "locked:opensesame-5521@")
+        command(tmp_path, "run", "spec.yaml", "--direct", variables={"OFFICE_DB": url})
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert len(files) > 10
+        assert not [path for path in files if b"opensesame" in path.read_bytes()]
+    finally:
+        access.write_text(before)
+        server.run("pg_ctl", "-D", "data", "reload")
+        postgres.execute("DROP OWNED BY locked")
+        postgres.execute("DROP ROLE locked")
+
+
 def test_a_wrong_password_and_a_missing_variable_cost_nothing(tmp_path: Path) -> None:
     spec = small_project(tmp_path)
     spec.write_text(SPEC.replace(FILE, 'source: {database: "${env:OFFICE_DB}", table: people}'), encoding="utf-8")

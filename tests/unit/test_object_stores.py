@@ -17,7 +17,7 @@ from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files.places.found import data_files
 from dprelease.engines.files.places.objects import StoredObject
-from dprelease.engines.files.places.stores import opened_store
+from dprelease.engines.files.places.stores import opened_store, store_failure
 from dprelease.engines.files.reader import FileReader
 from dprelease.errors import DpReleaseError, EngineError, Retryable, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
@@ -280,7 +280,38 @@ def test_stores_that_no_test_reads_from_open_with_the_credentials_of_the_environ
 
 
 @pytest.mark.parametrize(
-    "address", ["s3://b/a.csv", "gs://b/a/**/*.csv", "abfss://box@office.dfs.core.windows.net/d/year=*/*.parquet"]
+    ("address", "meant"),
+    [
+        ("s3a://b/a.csv", "s3"),
+        ("S3://b/a.csv", "s3"),
+        ("gcs://b/a.csv", "gs"),
+        ("az://b/a.csv", "abfss"),
+        ("wasbs://c@a.blob.core.windows.net/a.csv", "abfss"),
+    ],
+)
+def test_an_address_of_another_program_is_told_with_ours(address: str, meant: str) -> None:
+    problem = store_problem(address)
+    assert problem is not None
+    assert problem[1].startswith(f"write {meant}://")
+
+
+def test_no_credentials_are_no_broken_network() -> None:
+    says = (
+        "Status(UNAVAILABLE: Retry policy exhausted: Could not create a OAuth2 access token to authenticate the request"
+    )
+    assert store_failure("x", "OSError", says).code == "DPR-E141"
+    assert store_failure("x", "OSError", "CURL error [6]=Could not resolve hostname").code == "DPR-E143"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://b/a.csv",
+        "gs://b/a/**/*.csv",
+        "abfss://box@office.dfs.core.windows.net/d/year=*/*.parquet",
+        "abfss://box@office.dfs.core.chinacloudapi.cn/d/*.parquet",
+        "abfss://box@office.blob.core.usgovcloudapi.net/d/*.parquet",
+    ],
 )
 def test_addresses_of_every_kind_of_store_are_read(address: str) -> None:
     assert store_problem(address) is None

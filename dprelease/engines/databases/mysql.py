@@ -45,7 +45,7 @@ _KINDS = {
     "date": "day",
     **dict.fromkeys(("datetime", "timestamp"), "moment"),
 }
-"""What each type is read as. Bits, bytes, times of day and places on a map are not: no text of ours is meant by them."""
+"""What each type is read as. Bits, bytes, times of day and places on a map are not: no text of ours means them."""
 _ASKED = {
     "integer": "{}",
     "text": _TEXT,

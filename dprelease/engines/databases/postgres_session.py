@@ -63,7 +63,14 @@ def postgres_refused(doing: str, error: Exception) -> DpReleaseError:
     """The error for one of a driver, by its class and its SQLSTATE alone."""
     state = getattr(error, "sqlstate", None) or ""
     name = f"{type(error).__name__} {state}".strip()
-    # Arrow tells of a stream that broke off as of a file.
+    # Arrow tells of a stream that broke off as of a file; its words are looked at, and not shown.
+    if not state and "PGRES_FATAL_ERROR" in str(error):
+        return EngineError(
+            f"{doing}: the server broke it off ({name}); which error it was, the driver does not say",
+            detail="its disk or a limit of the role may be full, or somebody has stopped it; nothing was drawn",
+            hint="the log of the server says which; then run the same command again",
+            code="DPR-E129",
+        )
     if state.startswith(_GONE) or (not state and ("Operational" in name or isinstance(error, OSError))):
         return gone(doing, name)
     if state == "42501":
@@ -225,7 +232,7 @@ def _wrong(why: str, hint: str, code: str) -> EngineError:
 
 def _unreached(said: str, name: str) -> DpReleaseError:
     """What to say where no connection came about; the words of libpq are looked at, and never shown."""
-    if "FATAL" in said and not _SOON.search(said):
+    if ("FATAL" in said and not _SOON.search(said)) or "no password supplied" in said:
         return EngineError(
             f"the database refuses the role ({name})",
             detail="a wrong password or none, no such role or database, or no line for it in pg_hba.conf",

@@ -37,13 +37,23 @@ def _mysql(url: str, folder: Path) -> Snapshot:
     return MySQLSnapshot(url, folder)
 
 
+def _sqlserver(url: str, folder: Path) -> Snapshot:
+    from dprelease.engines.databases.sqlserver import SQLServerSnapshot  # as above
+
+    return SQLServerSnapshot(url, folder)
+
+
 DATABASES: dict[str, Callable[[str, Path], Snapshot]] = {
     "postgresql": _postgres,
     "mysql": _mysql,
+    "sqlserver": _sqlserver,
     "sqlite": SQLiteSnapshot,
     "duckdb": DuckDBSnapshot,
 }
 """What opens a database of each kind of ``DATABASE_SCHEMES``, at a URL that may be relative to a folder."""
+_UNTRIED = {"sqlserver": "tests/conformance/test_database_sqlserver.py"}
+"""Kinds of which this project has no server, and what a site runs before it says that its own is read rightly."""
+_TRIED = "DPRELEASE_TRIED_DATABASES"
 
 
 class DatabaseReader:
@@ -150,6 +160,7 @@ class DatabaseReader:
     def _opened(self, url: str) -> Snapshot:
         for kind, scheme in DATABASE_SCHEMES.items():
             if scheme.takes(url):
+                _require_tried(kind, self._environment)
                 return DATABASES[kind](url, self._folder)
         raise Unsupported(
             "the variables of `source.database` give no place of a database that is read", hint=EXPORT, code="DPR-E220"
@@ -184,6 +195,22 @@ class DatabaseReader:
         self._waiting.clear()
         for url in [*self._held]:
             self._let_go(url)
+
+
+def _require_tried(kind: str, environment: Mapping[str, str]) -> None:
+    """Refuse a kind that was tried on no server, but where somebody says that it was tried on theirs.
+
+    Raises:
+        Unsupported: Nobody does (DPR-E131).
+    """
+    if kind in _UNTRIED and kind not in environment.get(_TRIED, "").replace(" ", "").split(","):
+        raise Unsupported(
+            f"rows of a database of the kind {kind} have been read on no server of this project",
+            detail="whether theirs is one state, and whether every value means what it says, has to be tried on yours",
+            hint=f"run {_UNTRIED[kind]} of the source distribution against a server of yours; where it passes, "
+            f"`export {_TRIED}={kind}`. Or export the rows to Parquet",
+            code="DPR-E131",
+        )
 
 
 def _written_to(table: Table) -> EngineError:

@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 _SECONDS = 30  # until a store that does not answer is given up
 _REFUSED = re.compile(
     "access.?denied|invalid.?access.?key|signature.?does.?not.?match|expired.?token|invalid.?token|invalid.?client"
+    "|access token|no.*authentication information"
     "|permission.?denied|unauthenticated|authorization.?failure|authentication.?failed|credential"
     "|status(?: code)?:? 40[13]"
 )
@@ -88,8 +89,12 @@ def _gcs(place: str, environment: Mapping[str, str]) -> Any:
 
 
 def _azure(place: str, environment: Mapping[str, str]) -> Any:
+    account, _, cloud = place.partition("@")[2].partition(".")
+    cloud = cloud.partition(".")[2]  # behind "dfs." or "blob."
     return fs.AzureFileSystem(
-        place.partition("@")[2].partition(".")[0],
+        account,
+        blob_storage_authority=f".blob.{cloud}",
+        dfs_storage_authority=f".dfs.{cloud}",
         account_key=environment.get("AZURE_STORAGE_ACCOUNT_KEY"),
         sas_token=environment.get("AZURE_STORAGE_SAS_TOKEN"),
     )
