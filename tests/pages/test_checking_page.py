@@ -135,7 +135,10 @@ def test_what_a_signature_alone_finds_is_found_or_nobody_is_said_to_have_signed(
 
 
 EPSILONS: dict[str, Callable[[Folder], None]] = {
-    "certified": changed("accounting.json", b'"epsilon": "1"', b'"epsilon": "0.5"'),
+    "asked for": changed("accounting.json", b'"epsilon": "1"', b'"epsilon": "0.5"'),
+    "certified": changed("accounting.json", b'"pld",\n   "epsilon": "1"', b'"pld",\n   "epsilon": "0.5"'),
+    "by pld": changed("accounting.json", b'"pld": {\n   "epsilon": "1"', b'"pld": {\n   "epsilon": "0.5"'),
+    "cap": changed("accounting.json", b'"epsilon": "100"', b'"epsilon": "50"'),
     "zcdp": changed("accounting.json", b'"1.1830279"', b'"1.0830279"'),
     "zcdp, by little": changed("accounting.json", b'"1.1830279"', b'"1.1830269"'),
     "basic": changed("accounting.json", b'"1.3891249"', b'"0.3891249"'),

@@ -258,6 +258,7 @@ def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Pub
         layout=3 if many else 2,
         csv_formulas=spec.publish.csv_formulas,
         figures=planned_figures(spec, lowered.queries, told),
+        research=1,
     )
 
 

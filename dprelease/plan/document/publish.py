@@ -32,9 +32,11 @@ class Publish(GrownValue):
             selected them, which are texts from the data, and not where they are declared.
         figures: How numbers are judged, signed and rounded (``estimate.figures``); None: as in plans from before, by
             ``unreliable_above`` and the margin alone.
+        research: What lies beside the files of ``measurements/``; 1: how to read them, an example, covariances, and
+            what was moved. None: nothing, as in plans from before.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas", "figures")
+    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas", "figures", "research")
     formats: tuple[FormatName, ...] = USUAL
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
@@ -44,6 +46,7 @@ class Publish(GrownValue):
     layout: Literal[1, 2, 3] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
     figures: FigureRules | None = None
+    research: Literal[1] | None = None
 
 
 class Derived(Value):

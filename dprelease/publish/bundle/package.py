@@ -25,6 +25,7 @@ from dprelease.publish.base import (
     table_names,
 )
 from dprelease.publish.bundle.measurements import as_published, measurement_files
+from dprelease.publish.bundle.research import moved_file, research_paths
 from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
 from dprelease.publish.columns import check_queries
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
@@ -175,6 +176,7 @@ def files_beside(
         if form.name in content.plan.publish.formats:
             with _making(f"the files of format {form.name}"):
                 files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
+    files.update(moved_file(content.plan, content.tables))
     with _making("accounting.json"):
         files["accounting.json"] = accounting_json(content)
     files["facts.json"] = (content.facts.canonical() + "\n").encode()
@@ -257,6 +259,6 @@ def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
     Left out are the signatures, which the project decides, ``presentation.json``, which only a later look has, and
     ``pages/``, whose number goes by the size of the tables.
     """
-    found = [*_ALWAYS, *measurement_paths(plan).values()]
+    found = [*_ALWAYS, *measurement_paths(plan).values(), *research_paths(plan)]
     found += [path for name in plan.publish.formats for path in FORMATS[name].paths(table_names(plan))]
     return tuple(sorted(set(found)))
