@@ -3,7 +3,8 @@
 A signature is over bytes **and** the purpose that they are signed for, so that what was signed for one purpose says
 nothing in another one. Envelopes for tools of others (DSSE, the form of in-toto) are signed over DSSE's own encoding,
 "DSSEv1" and the lengths; what is signed here otherwise begins with "dprelease" and a NUL. The two differ in their first
-byte, so that no signature of the one kind is one of the other, under the same key.
+byte, so that no signature of the one kind is one of the other, under the same key. A file is signed for OpenSSH over
+what begins with "SSHSIG" (PROTOCOL.sshsig), which differs from both.
 
 `cryptography` is loaded where a key is made or used, and not to read the text of a public key.
 
@@ -93,6 +94,21 @@ class PublicKey:
         """Whether this key signed this payload as DSSE does; False for text that is no signature at all."""
         return self._signed(signature, _pre_auth_encoding(payload_type, payload))
 
+    def checks_ssh(self, armour: bytes, data: bytes) -> bool:
+        """Whether this key signed a file as ``ssh-keygen -Y sign -n file`` does; False for what is no signature."""
+        try:
+            blob = base64.b64decode(b"".join(armour.split(b"\n")[1:-2]), validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        raw = blob[-64:]  # the rest of the file follows from it, and is compared
+        signature = base64.b64encode(raw).decode()
+        return armour == _ssh_armour(self, raw) and self._signed(signature, _ssh_message(data))
+
+    def ssh_line(self, principal: str) -> str:
+        """The line of a file of allowed signers, for ``ssh-keygen -Y verify -n file -I PRINCIPAL``."""
+        key = base64.b64encode(_ssh_key(self)).decode()
+        return f'{principal} namespaces="{_SSH_NAMESPACE.decode()}" ssh-ed25519 {key}'
+
     def _signed(self, signature: str, message: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -138,6 +154,10 @@ class PrivateKey:
         """The signature of a DSSE envelope, as base64: over its type and its payload, not over its JSON."""
         return base64.b64encode(self._key.sign(_pre_auth_encoding(payload_type, payload))).decode()
 
+    def sign_ssh(self, data: bytes) -> bytes:
+        """The signature of a file for OpenSSH: the bytes that ``ssh-keygen -Y sign -n file`` writes with this key."""
+        return _ssh_armour(self.public, self._key.sign(_ssh_message(data)))
+
     def to_pem(self) -> bytes:
         """PKCS 8 in PEM, without a passphrase: the file's mode is what protects it."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -166,6 +186,34 @@ def _pre_auth_encoding(payload_type: str, payload: bytes) -> bytes:
     """
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+_SSH_KIND, _SSH_NAMESPACE, _SSH_HASH = b"ssh-ed25519", b"file", b"sha512"
+
+
+def _ssh_string(data: bytes) -> bytes:
+    """A string of the SSH protocol: its length in four bytes, then itself (RFC 4251, section 5)."""
+    return len(data).to_bytes(4, "big") + data
+
+
+def _ssh_key(key: PublicKey) -> bytes:
+    """A public key as SSH writes it (RFC 8709, section 4)."""
+    return _ssh_string(_SSH_KIND) + _ssh_string(key.raw)
+
+
+def _ssh_message(data: bytes) -> bytes:
+    """What OpenSSH signs of a file: https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig."""
+    parts = (_SSH_NAMESPACE, b"", _SSH_HASH, hashlib.sha512(data).digest())
+    return b"SSHSIG" + b"".join(map(_ssh_string, parts))
+
+
+def _ssh_armour(key: PublicKey, signature: bytes) -> bytes:
+    """The file of a signature, in the one form that ``ssh-keygen`` writes."""
+    whole = _ssh_string(_SSH_KIND) + _ssh_string(signature)
+    parts = (_ssh_key(key), _SSH_NAMESPACE, b"", _SSH_HASH, whole)
+    text = base64.b64encode(b"SSHSIG" + (1).to_bytes(4, "big") + b"".join(map(_ssh_string, parts))).decode()
+    lines = [text[at : at + 70] for at in range(0, len(text), 70)]
+    return "\n".join(("-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", "")).encode()
 
 
 def _decoded(text: str, size: int) -> bytes | None:

@@ -1,5 +1,8 @@
 """``manifest.json`` lists every other file of a bundle; ``manifest.sig`` says who stands for it.
 
+``SHA256SUMS`` lists all of them for ``sha256sum --check``, and ``SHA256SUMS.sig`` is a signature by the same key that
+``ssh-keygen -Y verify`` checks. Both follow from the manifest and its signature, and are not listed in it.
+
 The manifest has the size and the hash of each file, and what they were made from. The signature is a DSSE envelope over
 an in-toto statement: every file of the bundle with its SHA-256, the manifest among them, and what was released under
 which ledger entry. The statement follows from the manifest, so that there is one statement for one bundle. Tools that
@@ -20,15 +23,20 @@ from dprelease.signature import NotAKey, PrivateKey, PublicKey
 __all__ = [
     "MANIFEST_FILE",
     "SIGNATURE_FILE",
+    "SUMS_FILE",
+    "SUMS_SIGNATURE_FILE",
     "FileFacts",
     "LedgerFacts",
     "Manifest",
     "fault",
     "signature_file",
+    "sums_file",
 ]
 
 MANIFEST_FILE = "manifest.json"
 SIGNATURE_FILE: Literal["manifest.sig"] = "manifest.sig"
+SUMS_FILE: Literal["SHA256SUMS"] = "SHA256SUMS"
+SUMS_SIGNATURE_FILE = "SHA256SUMS.sig"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://dprelease.org/release/v1"
@@ -52,9 +60,13 @@ class LedgerFacts(GrownValue):
     id: str = ""
 
 
-class Manifest(Value):
-    """Every other file of a bundle, and what they were made from; ``manifest.json`` is its canonical JSON."""
+class Manifest(GrownValue):
+    """Every other file of a bundle, and what they were made from; ``manifest.json`` is its canonical JSON.
 
+    ``sums`` says that ``SHA256SUMS`` lies beside it; bundles from before have none, and say nothing.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ("sums",)
     format: Literal[1] = 1
     release: str
     period: str
@@ -66,10 +78,18 @@ class Manifest(Value):
     signature: Literal["unsigned", "manifest.sig"] = "unsigned"
     signer: str = ""
     rendered_with: dict[str, str] = {}
+    sums: Literal["", "SHA256SUMS"] = ""
 
     def to_bytes(self) -> bytes:
         """The bytes of the file."""
         return (self.canonical() + "\n").encode()
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The files of the bundle that it does not list, and does not name: they follow from it."""
+        signed = self.signature == SIGNATURE_FILE
+        of_sums = (SUMS_FILE, *((SUMS_SIGNATURE_FILE,) if signed else ())) if self.sums else ()
+        return (MANIFEST_FILE, *((SIGNATURE_FILE,) if signed else ()), *of_sums)
 
 
 def statement(manifest: Manifest) -> bytes:
@@ -110,6 +130,20 @@ def signature_file(manifest: Manifest, key: PrivateKey) -> bytes:
     payload = statement(manifest)
     signature = {"keyid": key.public.fingerprint, "sig": key.sign_envelope(PAYLOAD_TYPE, payload)}
     return _envelope(payload, signature)
+
+
+def sums_file(manifest: Manifest, signature: bytes | None) -> bytes:
+    """``SHA256SUMS`` of a bundle, as ``sha256sum`` writes it: every file but itself and its own signature, in order.
+
+    Args:
+        manifest: The manifest of the bundle.
+        signature: The signature file; None: there is none.
+    """
+    found = {path: each.sha256 for path, each in manifest.files.items()}
+    found[MANIFEST_FILE] = sha256(manifest.to_bytes())
+    if signature is not None:
+        found[SIGNATURE_FILE] = sha256(signature)
+    return "".join(f"{found[path]}  {path}\n" for path in sorted(found)).encode()
 
 
 def _envelope(payload: bytes, signature: dict[str, str]) -> bytes:

@@ -24,7 +24,7 @@ from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.opinion import begin_opinion, figures_beside
 from dprelease.signature import PublicKey, read_public
 
-__all__ = ["check_release", "failure", "public_key", "rounded_releases", "silence_text"]
+__all__ = ["check_release", "conclusion", "failure", "public_key", "rounded_releases", "silence_text"]
 
 _LOSS, _ACCOUNTANTS, ROUNDING = "loss re-derived", "accountants agree", "rounding is told"
 
@@ -57,6 +57,22 @@ def check_release(bundle: Path, key: PublicKey | None = None, earlier: Sequence[
         return (*checks, *_loss_checks(plan))
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return (*checks, Check(_LOSS, False, f"plan.json makes no sense ({type(error).__name__})"))
+
+
+def conclusion(checks: Sequence[Check]) -> str:
+    """What all checks together show, in one plain sentence."""
+    found = {check.name: check for check in checks}
+    failed = [check.name for check in checks if check.passed is False]
+    if failed:
+        return f"Do not rely on these files: {len(failed)} of {len(checks)} checks failed."
+    if found["signature"].passed is None:
+        return "These files agree with one another, and nobody signed them: they show nothing of who made them."
+    if found["signer"].passed is None:
+        return (
+            "These files agree with one another and are signed; whose key that is, they cannot show: get it from "
+            "whoever should have signed them, and give it with --key."
+        )
+    return "These are the files that the holder of the given key signed, and all that was derived again is as they say."
 
 
 def failure(checks: Sequence[Check]) -> CheckFailed:

@@ -22,6 +22,7 @@ from dprelease.signature import PrivateKey
 from tests.planned import SPEC, plan_of
 
 OURS, THEIRS = PrivateKey.new(), PrivateKey.new()
+BESIDE = ("manifest.json", "manifest.sig", "SHA256SUMS", "SHA256SUMS.sig")
 DERIVED = 'derive:\n  each: {sql: "select region, total / persons as mean from income"}\n'
 
 
@@ -94,9 +95,16 @@ class Folder:
         manifest = json.loads(self.read("manifest.json"))
         found = [path for path in self.path.rglob("*") if path.is_file()]
         files = {path.relative_to(self.path).as_posix(): path.read_bytes() for path in found}
-        kept = {name: data for name, data in files.items() if name not in ("manifest.json", "manifest.sig")}
+        kept = {name: data for name, data in files.items() if name not in BESIDE}
         manifest["files"] = {name: {"sha256": sha256(data), "bytes": len(data)} for name, data in kept.items()}
         self.json("manifest.json", **{**manifest, **changes})
+        self.sum_up()
+
+    def sum_up(self) -> None:
+        """Make SHA256SUMS again, as ``sha256sum`` would; nobody but the signer can sign it."""
+        found = {path.relative_to(self.path).as_posix(): path for path in self.path.rglob("*") if path.is_file()}
+        listed = sorted(found.keys() - set(BESIDE[2:]))
+        self.put(BESIDE[2], "".join(f"{sha256(found[name].read_bytes())}  {name}\n" for name in listed).encode())
 
     def all(self, files: Mapping[str, bytes]) -> None:
         """Put another bundle in the place of this one."""
@@ -187,7 +195,7 @@ def renamed(old: str, new: str, *, sealed: bool = False) -> Callable[[Folder], N
 
 
 def old_manifest(at: Folder) -> None:
-    for name in ("manifest.json", "manifest.sig"):
+    for name in BESIDE:
         if (at.path / name).exists():
             at.put(name, bundle(at.signer, "2023")[name])
 

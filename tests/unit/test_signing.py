@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import shutil
+import subprocess
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,7 +86,7 @@ def test_the_statement_is_in_toto_and_names_every_file() -> None:
         "https://dprelease.org/release/v1",
     )
     assert {each["name"]: each["digest"] for each in said["subject"]} == {
-        name: {"sha256": sha256(data)} for name, data in files.items() if name != SIGNATURE_FILE
+        name: {"sha256": sha256(data)} for name, data in files.items() if name not in manifest().beside[1:]
     }
     assert said["predicate"] == {
         "release": "regional-monitor",
@@ -193,3 +196,75 @@ def test_the_right_one_is() -> None:
         _again(envelope()), manifest().model_copy(update={"signer": PrivateKey.new().public.text})
     )
     assert "signer that the manifest names" in fault(_again(envelope()), manifest().model_copy(update={"signer": "me"}))
+
+
+def ssh_keygen(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        pytest.skip("there is no ssh-keygen here")
+    return subprocess.run([program, *arguments], input=given, capture_output=True, timeout=60, check=False)
+
+
+def bundle_in(folder: Path) -> Path:
+    for name, data in published(key()).files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def test_openssh_and_sha256sum_accept_the_bundle_and_see_a_changed_byte(tmp_path: Path) -> None:
+    """As a stranger types it, with what every Linux and macOS has."""
+    at = bundle_in(tmp_path / "bundle")
+    (tmp_path / "office.allowed").write_text(key().public.ssh_line("statistics@example.org") + "\n")
+    line = ["-Y", "verify", "-f", str(tmp_path / "office.allowed"), "-I", "statistics@example.org", "-n", "file"]
+    line += ["-s", str(at / "SHA256SUMS.sig")]
+    sums = (at / "SHA256SUMS").read_bytes()
+    assert ssh_keygen(*line, given=sums).returncode == 0
+    assert ssh_keygen(*line, given=sums.replace(b"0", b"1", 1)).returncode != 0
+    (tmp_path / "office.allowed").write_text(PrivateKey.new().public.ssh_line("statistics@example.org") + "\n")
+    assert ssh_keygen(*line, given=sums).returncode != 0
+    check = ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"]
+    if shutil.which("sha256sum"):
+        assert subprocess.run(check, cwd=at, check=False, capture_output=True).returncode == 0
+        (at / "index.html").write_bytes(b"x")
+        assert b"index.html: FAILED" in subprocess.run(check, cwd=at, check=False, capture_output=True).stdout
+
+
+def test_we_write_what_openssh_writes_with_the_same_key(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    private = key()._key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    (tmp_path / "key").write_bytes(private)
+    (tmp_path / "key").chmod(0o600)
+    (tmp_path / "SHA256SUMS").write_bytes(published(key()).files["SHA256SUMS"])
+    assert (
+        ssh_keygen("-Y", "sign", "-f", str(tmp_path / "key"), "-n", "file", str(tmp_path / "SHA256SUMS")).returncode
+        == 0
+    )
+    assert (tmp_path / "SHA256SUMS.sig").read_bytes() == published(key()).files["SHA256SUMS.sig"]
+
+
+def test_a_signature_for_openssh_has_one_spelling_and_one_purpose() -> None:
+    data = published(key()).files["SHA256SUMS"]
+    armour = key().sign_ssh(data)
+    assert key().public.checks_ssh(armour, data)
+    assert not key().public.checks_ssh(armour, data + b"x")
+    assert not PrivateKey.new().public.checks_ssh(armour, data)
+    other = (
+        b"",
+        b"x",
+        armour[:-1],
+        armour + b"\n",
+        armour.replace(b"\n", b"\r\n"),
+        armour.replace(b"SSH SIG", b"SSH  SIG"),
+    )
+    assert not any(key().public.checks_ssh(each, data) for each in other)
+    raw = base64.b64decode(b"".join(armour.split(b"\n")[1:-2]))[-64:]
+    assert not key().public.signed(base64.b64encode(raw).decode(), "file", data)
+
+
+def test_every_file_is_in_the_checksums_but_they_themselves() -> None:
+    files = published(key()).files
+    listed = dict(reversed(line.split("  ", 1)) for line in files["SHA256SUMS"].decode().splitlines())
+    assert listed == {name: sha256(data) for name, data in files.items() if not name.startswith("SHA256SUMS")}
+    assert list(listed) == sorted(listed)

@@ -50,6 +50,7 @@ from tests.unit.tamper_example import (
 )
 
 ROWS, SUMS = "measurements/population.rows.csv", "measurements/income.income-sum.csv"
+SUMMED = {"SHA256SUMS"}
 FILES, AGAIN, ALL = {"files", "rendered again"}, {"rendered again"}, set(CHECKS) - {"signer", "versions"}
 NO_PLAN = {"plan", "accounting", "tables", "measurements", "values"}
 
@@ -99,8 +100,10 @@ CASES: dict[str, tuple[Callable[[Folder], None], set[str], bool]] = {
     "the signer is changed in the facts": (rewritten("facts.json", signer=THEIRS.public.text), AGAIN | {"facts"}, False),
     "a name stands twice in the facts": (changed("facts.json", b"{", b'{"signer":"",'), AGAIN | {"facts"}, False),
     "a name stands twice in the plan": (changed("plan.json", b"{", b'{"format":1,'), AGAIN | NO_PLAN, False),
-    "the period is changed in the manifest": (rewritten("manifest.json", sealed=False, period="2025"), AGAIN | {"plan"}, False),
-    "the ledger is changed in the manifest": (rewritten("manifest.json", sealed=False, ledger={"sequence": 1, "hash": "0", "reserved_at": ""}), AGAIN | {"accounting", "facts"}, False),
+    "the period is changed in the manifest": (rewritten("manifest.json", sealed=False, period="2025"), AGAIN | SUMMED | {"plan"}, False),
+    "the ledger is changed in the manifest": (rewritten("manifest.json", sealed=False, ledger={"sequence": 1, "hash": "0", "reserved_at": ""}), AGAIN | SUMMED | {"accounting", "facts"}, False),
+    "the checksums are flipped": (lambda at: at.flip("SHA256SUMS"), SUMMED, True),
+    "the checksums are dropped": (dropped("SHA256SUMS"), SUMMED, True),
     "a name stands twice in the manifest": (changed("manifest.json", b"{", b'{"format":1,', sealed=False), set(CHECKS), True),
     "spaces in the manifest": (changed("manifest.json", b",", b", ", sealed=False), set(CHECKS), True),
     "names that are one where capitals do not count": (case_folded, set(CHECKS), True),
@@ -150,7 +153,7 @@ def test_it_is_named_in_a_signed_bundle_and_a_changed_manifest_by_the_signature_
     act, expected, same_manifest = CASES[name]
     at = folder(bundle(OURS), tmp_path, OURS)
     act(at)
-    assert failed(at, OURS) == expected | (set() if same_manifest else {"signature"})
+    assert failed(at, OURS) == expected | (set() if same_manifest else {"signature", *SUMMED})
 
 
 def test_nothing_is_wrong_with_what_nobody_touched(tmp_path: Path) -> None:
@@ -166,7 +169,7 @@ def test_a_flipped_byte_is_named_in_every_file(tmp_path: Path) -> None:
     for name, data in bundle(OURS).items():
         at.flip(name)
         wrong = failed(at)
-        assert wrong & {"manifest", "files", "signature"}, name
+        assert wrong & {"manifest", "files", "signature", "SHA256SUMS"}, name
         at.put(name, data)
     assert failed(at, OURS) == set()
 
@@ -225,20 +228,23 @@ def dodged(at: Folder) -> None:
 
 
 # Nothing in these is wrong but the signature: (what was done, what fails without the key, what fails with it).
+BOTH = {"signature", *SUMMED}  # the one is listed in the other
 ONLY_SIGNED: dict[str, tuple[Callable[[Folder], None], set[str], set[str]]] = {
-    "the signature is dropped": (dropped("manifest.sig"), {"signature"}, {"signature"}),
-    "the signature is flipped": (lambda at: at.flip("manifest.sig"), {"signature"}, {"signature"}),
-    "the signature of another period": (lambda at: at.put("manifest.sig", bundle(OURS, "2023")["manifest.sig"]), {"signature"}, {"signature"}),
-    "the signature of somebody else": (lambda at: at.put("manifest.sig", bundle(THEIRS)["manifest.sig"]), {"signature"}, {"signature"}),
-    "the payload is swapped": (rewritten("manifest.sig", sealed=False, payload=base64.b64encode(b"{}").decode()), {"signature"}, {"signature"}),
-    "the type is swapped": (rewritten("manifest.sig", sealed=False, payloadType="text/plain"), {"signature"}, {"signature"}),
-    "a name stands twice in the envelope": (changed("manifest.sig", b"{", b'{"payload":"",', sealed=False), {"signature"}, {"signature"}),
-    "versions are changed in the manifest": (lambda at: at.reseal(rendered_with={"dprelease": "9"}), {"signature", "sentences"}, {"signature", "sentences"}),
-    "a page is changed and its library": (dodged, {"signature"}, {"signature"}),
+    "the signature is dropped": (dropped("manifest.sig"), BOTH, BOTH),
+    "the signature is flipped": (lambda at: at.flip("manifest.sig"), BOTH, BOTH),
+    "the signature of another period": (lambda at: at.put("manifest.sig", bundle(OURS, "2023")["manifest.sig"]), BOTH, BOTH),
+    "the signature of somebody else": (lambda at: at.put("manifest.sig", bundle(THEIRS)["manifest.sig"]), BOTH, BOTH),
+    "the payload is swapped": (rewritten("manifest.sig", sealed=False, payload=base64.b64encode(b"{}").decode()), BOTH, BOTH),
+    "the type is swapped": (rewritten("manifest.sig", sealed=False, payloadType="text/plain"), BOTH, BOTH),
+    "a name stands twice in the envelope": (changed("manifest.sig", b"{", b'{"payload":"",', sealed=False), BOTH, BOTH),
+    "versions are changed in the manifest": (lambda at: at.reseal(rendered_with={"dprelease": "9"}), BOTH | {"sentences"}, BOTH | {"sentences"}),
+    "a page is changed and its library": (dodged, BOTH, BOTH),
     "never signed": (stripped, set(), {"signer"}),
     "signed by somebody else": (stolen, set(), {"signer"}),
     "other numbers, never signed": (invented, set(), {"signer"}),
     "other numbers, signed by somebody else": (invented_and_signed, set(), {"signer"}),
+    "the signature of the checksums is flipped": (lambda at: at.flip("SHA256SUMS.sig"), SUMMED, SUMMED),
+    "the signature of the checksums is dropped": (dropped("SHA256SUMS.sig"), SUMMED, SUMMED),
 }  # fmt: skip
 
 
@@ -260,7 +266,7 @@ def test_an_envelope_for_one_file_more_is_refused_even_by_the_right_key(tmp_path
     payload = dumps(statement).encode()
     signature = {"keyid": OURS.public.fingerprint, "sig": OURS.sign_envelope(PAYLOAD_TYPE, payload)}
     at.json("manifest.sig", payload=base64.b64encode(payload).decode(), signatures=[signature])
-    assert failed(at, OURS) == {"signature"}
+    assert failed(at, OURS) == BOTH
 
 
 def test_versions_that_are_not_here_are_named_and_what_differs_is_not_called_the_same(tmp_path: Path) -> None:
@@ -343,6 +349,6 @@ def test_writing_a_signed_bundle_again_is_allowed(tmp_path: Path) -> None:
         write(Publication(files), tmp_path / "bundle")
         assert {
             each.relative_to(tmp_path / "bundle").as_posix()
-            for each in (tmp_path / "bundle").rglob("*.*")
+            for each in (tmp_path / "bundle").rglob("*")
             if each.is_file()
         } == set(files)

@@ -54,7 +54,8 @@ def show(
 
 def _facts(public: Any, name: str) -> dict[str, str]:
     line = f'{name or "NAME"}: {{role: data-owner, key: "{public.text}"}}'
-    return {"key": public.text, "fingerprint": public.fingerprint, "policy_line": line}
+    told = {"key": public.text, "fingerprint": public.fingerprint, "policy_line": line}
+    return {**told, "allowed_signer": public.ssh_line(name or "NAME")}
 
 
 def _print(facts: dict[str, str]) -> None:
@@ -62,3 +63,5 @@ def _print(facts: dict[str, str]) -> None:
     say(f"fingerprint  {facts['fingerprint']}")
     say("\nthe line for `approvals: approvers:` in policy.yaml, with the role that the data owner gives:")
     say(f"  {facts['policy_line']}")
+    say("\nthe line of a file of allowed signers, with which `ssh-keygen -Y verify` checks SHA256SUMS of a bundle:")
+    say(f"  {facts['allowed_signer']}")

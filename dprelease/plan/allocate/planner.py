@@ -288,6 +288,7 @@ def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Pub
         period_column=spec.publish.period_column,
         across=dict(spec.publish.across),
         interactive=spec.publish.interactive,
+        research=1,
     )
 
 

@@ -35,6 +35,8 @@ class Publish(GrownValue):
         period_column: Whether CSV and Parquet have the period as their first column.
         across: By query the key column whose keys are columns of its table on pages.
         interactive: Whether pages have a script that searches and sorts tables.
+        research: What lies beside the files of ``measurements/``; 1: how to read them, an example, covariances, and
+            what was moved. None: nothing, as in plans from before.
     """
 
     LATER: ClassVar[tuple[str, ...]] = (
@@ -46,6 +48,7 @@ class Publish(GrownValue):
         "period_column",
         "across",
         "interactive",
+        "research",
     )
     formats: tuple[FormatName, ...] = USUAL
     confidence: Fraction = Fraction(95, 100)
@@ -59,6 +62,7 @@ class Publish(GrownValue):
     period_column: bool = False
     across: dict[str, str] = {}
     interactive: bool = False
+    research: Literal[1] | None = None
 
 
 class Derived(Value):

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from dprelease.errors import PublishError
 from dprelease.failpoints import hit
 from dprelease.publish.base import Publication
-from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
+from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE, Manifest
 from dprelease.publish.packed import blocks_of, size_in
 from dprelease.regular import LARGEST_MANIFEST, read_regular
 
@@ -106,7 +106,8 @@ def _check_target(publication: Publication, folder: Path) -> None:
     new = Manifest.from_canonical(publication.files[MANIFEST_FILE])
     old = _manifest_of(folder)
     same = old is not None and _identity(old) == _identity(new.model_dump())
-    listed = {MANIFEST_FILE, SIGNATURE_FILE, *old["files"]} if old is not None else set()
+    beside = {MANIFEST_FILE, SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE}
+    listed = {*beside, *old["files"]} if old is not None else set()
     if not same or any(path not in listed for path in files_in(folder)):
         raise PublishError(
             f"{folder} holds something else than this bundle of this release; it was left as it is",

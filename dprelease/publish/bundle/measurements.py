@@ -22,6 +22,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.publish.bundle.read_tables import Kind, csv_columns
 from dprelease.publish.bundle.recipe import recipe
+from dprelease.publish.bundle.research import research_files
 from dprelease.publish.bundle.step_files import RECIPE, StepLayout, steps_by_file, steps_layouts
 from dprelease.publish.csv_text import (
     csv_quoted,
@@ -67,7 +68,7 @@ def _selection(step: str, keys: Keys) -> Measurement:
 
 
 def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Files:
-    """``measurements/<step>.csv`` for every step that shares no file, those of the others, and the recipe.
+    """``measurements/<step>.csv`` for every step that shares no file, those of the others, and what the plan decides.
 
     A file has the key columns of its step (before them, where it is shared, a column with the step's id), with text in
     quotes and escaped as in ``tables/``, then one column of whole numbers for each part of the step, in steps of that
@@ -79,7 +80,7 @@ def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]
         measurements: By step, as :func:`as_published` gives them; of the sizes that the plan says.
     """
     found = {file: pack(_blocks(plan, inside, measurements)) for file, inside in steps_by_file(plan).items()}
-    return Files({**found, RECIPE: recipe_file(plan)})
+    return Files({**found, RECIPE: recipe_file(plan), **research_files(plan)})
 
 
 def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, Measurement]:
@@ -116,7 +117,8 @@ def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, 
 def seen_measurements(plan: ReleasePlan, manifest: Manifest) -> Files:
     """The files of the measurements of a bundle that :func:`measurements_in` has read, known by their hashes.
 
-    It made every one of them again and compared it, so that nobody needs to do so once more. The recipe is made here.
+    It made every one of them again and compared it, so that nobody needs to do so once more. What the plan decides
+    is made here.
 
     Args:
         plan: The plan of the bundle.
@@ -124,7 +126,7 @@ def seen_measurements(plan: ReleasePlan, manifest: Manifest) -> Files:
     """
     told = {path: manifest.files[path] for path in steps_by_file(plan)}
     found: dict[str, Data] = {path: HashedFile(each.bytes, each.sha256, ()) for path, each in told.items()}
-    return Files({**found, RECIPE: recipe_file(plan)})
+    return Files({**found, RECIPE: recipe_file(plan), **research_files(plan)})
 
 
 def measurement_columns(

@@ -26,6 +26,7 @@ from dprelease.publish.base import (
     table_names,
 )
 from dprelease.publish.bundle.measurements import as_published, measurement_files
+from dprelease.publish.bundle.research import moved_file, research_paths
 from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
 from dprelease.publish.columns import check_queries
 from dprelease.publish.comparing.columns import compared_tables
@@ -33,7 +34,17 @@ from dprelease.publish.comparing.earlier import EarlierRelease, earlier_files
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
 from dprelease.publish.layouts import filed
-from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signature_file
+from dprelease.publish.manifest import (
+    MANIFEST_FILE,
+    SIGNATURE_FILE,
+    SUMS_FILE,
+    SUMS_SIGNATURE_FILE,
+    FileFacts,
+    LedgerFacts,
+    Manifest,
+    signature_file,
+    sums_file,
+)
 from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_in, kept, size_in
 from dprelease.publish.publishable import named_function
@@ -56,7 +67,16 @@ MAKING = "while making "  # begins the note on an error that says what was being
 _MOST_NAMED = 5  # paths in a message
 _LIBRARIES = {name for form in FORMATS.values() for name in form.made_with} - {"zlib"}
 RENDERERS = ("dprelease", "duckdb", "numpy", *sorted(_LIBRARIES))  # whose versions a manifest names
-_ALWAYS = ("accounting.json", "facts.json", "manifest.json", "nist-800-226.md", "plan.json", "registry.yaml", RECIPE)
+_ALWAYS = (
+    SUMS_FILE,
+    "accounting.json",
+    "facts.json",
+    "manifest.json",
+    "nist-800-226.md",
+    "plan.json",
+    "registry.yaml",
+    RECIPE,
+)
 
 
 def render(
@@ -85,10 +105,13 @@ def render(
     if facts.signer != ("" if key is None else key.public.text):
         raise BrokenPromiseError("the facts name another signer than the key to sign with", code="DPR-W108")
     files = bundle_files(plan, measurements, facts, look, earlier=earlier)
+    manifest = Manifest.from_canonical(files[MANIFEST_FILE])
     if key is None:
-        return Publication(files)
-    signature = signature_file(Manifest.from_canonical(files[MANIFEST_FILE]), key)
-    return Publication(Files({**kept(files), SIGNATURE_FILE: signature}))
+        return Publication(Files({**kept(files), SUMS_FILE: sums_file(manifest, None)}))
+    signature = signature_file(manifest, key)
+    sums = sums_file(manifest, signature)
+    beside = {SIGNATURE_FILE: signature, SUMS_FILE: sums, SUMS_SIGNATURE_FILE: key.sign_ssh(sums)}
+    return Publication(Files({**kept(files), **beside}))
 
 
 def bundle_files(
@@ -100,7 +123,7 @@ def bundle_files(
     measured: Mapping[str, bytes] | None = None,
     earlier: Mapping[str, EarlierRelease] = MappingProxyType({}),
 ) -> Files:
-    """Every file of a bundle but the signature; arguments and errors as of :func:`render`.
+    """Every file of a bundle but the signature and the checksums; arguments and errors as of :func:`render`.
 
     Args:
         plan: The plan that was measured.
@@ -163,6 +186,7 @@ def files_beside(
         if form.name in content.plan.publish.formats:
             with _making(f"the files of format {form.name}"):
                 files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
+    files.update(moved_file(content.plan, content.tables))
     with _making("accounting.json"):
         files["accounting.json"] = accounting_json(content)
     files["facts.json"] = (content.facts.canonical() + "\n").encode()
@@ -224,6 +248,7 @@ def _manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Ma
         signature=SIGNATURE_FILE if facts.signer else "unsigned",
         signer=facts.signer,
         rendered_with=renderers(),
+        sums=SUMS_FILE,
     )
 
 
@@ -241,9 +266,9 @@ def renderers() -> dict[str, str]:
 def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
     """The paths of the files that a release of the plan has, in order.
 
-    Left out are the signature, which the project decides, ``presentation.json``, which only a later look has, and
+    Left out are the signatures, which the project decides, ``presentation.json``, which only a later look has, and
     ``pages/``, whose number goes by the size of the tables, and the pages in further languages.
     """
-    found = [*_ALWAYS, *measurement_paths(plan).values()]
+    found = [*_ALWAYS, *measurement_paths(plan).values(), *research_paths(plan)]
     found += [path for name in plan.publish.formats for path in FORMATS[name].paths(table_names(plan))]
     return tuple(sorted(set(found)))

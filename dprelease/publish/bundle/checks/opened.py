@@ -18,7 +18,7 @@ from dprelease.publish.base import Facts, safe_path
 from dprelease.publish.bundle.measurements import measurements_in
 from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.comparing.earlier import EarlierRelease, earlier_in
-from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
+from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE, Manifest
 from dprelease.publish.measured import inputs_of
 from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular, regular_blocks
 
@@ -55,12 +55,16 @@ class OpenedBundle:
         manifest: Its manifest.
         sound: The files whose size and hash are the manifest's.
         signature: The bytes of the signature file; None: there is none.
+        sums: Those of ``SHA256SUMS``, likewise.
+        sums_signature: Those of its own signature, likewise.
     """
 
     folder: Path
     manifest: Manifest
     sound: Mapping[str, bytes]
     signature: bytes | None
+    sums: bytes | None = None
+    sums_signature: bytes | None = None
 
     @cached_property
     def plan(self) -> ReleasePlan | None:
@@ -124,11 +128,13 @@ def read_bundle(folder: Path) -> tuple[OpenedBundle | None, str]:
     manifest, why = _manifest_of(folder)
     if manifest is None:
         return None, why
-    try:
-        signature = _plain(folder, SIGNATURE_FILE, LARGEST_MANIFEST)
-    except TooLarge:
-        signature = b""  # there is one, and it signs nothing
-    return OpenedBundle(folder, manifest, Sound(folder, manifest), signature), ""
+    beside = []
+    for name in (SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE):
+        try:
+            beside.append(_plain(folder, name, LARGEST_MANIFEST))
+        except TooLarge:
+            beside.append(b"")  # there is one, and it says nothing
+    return OpenedBundle(folder, manifest, Sound(folder, manifest), *beside), ""
 
 
 class Sound(Mapping[str, bytes]):
@@ -178,7 +184,7 @@ def _manifest_of(folder: Path) -> tuple[Manifest | None, str]:
         return None, f"{MANIFEST_FILE} is not a manifest of this format"
     if found.to_bytes() != data:
         return None, f"{MANIFEST_FILE} is not in its canonical form"
-    names = [MANIFEST_FILE, SIGNATURE_FILE, *found.files]
+    names = [MANIFEST_FILE, SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE, *found.files]
     if len({name.lower() for name in names}) < len(names):
         return None, f"{MANIFEST_FILE} names files that are one where capitals do not count"
     return found, ""

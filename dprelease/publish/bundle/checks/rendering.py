@@ -142,7 +142,7 @@ def _reason(path: str, form: Format | None, other: Mapping[str, str]) -> str:
 
 def _same_manifest(found: Manifest, again: bytes) -> bool:
     """Whether a manifest says what is said again; hashes and versions are looked at by themselves."""
-    kept = {"files": found.files, "rendered_with": found.rendered_with}
+    kept = {"files": found.files, "rendered_with": found.rendered_with, "sums": found.sums}
     return Manifest.from_canonical(again).model_copy(update=kept) == found
 
 

@@ -28,7 +28,7 @@ from dprelease.publish.bundle.checks.rendering import RENDERED_AGAIN, VERSIONS, 
 from dprelease.publish.bundle.checks.tables import tables_agree, values_agree
 from dprelease.publish.bundle.folder import files_in
 from dprelease.publish.errata import TEXTS, errata_of
-from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, fault
+from dprelease.publish.manifest import SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE, fault, sums_file
 from dprelease.signature import NotAKey, PublicKey
 
 __all__ = ["CHECKS", "Check", "as_written_before", "check_bundle", "check_files", "untrue"]
@@ -76,6 +76,7 @@ CHECKS = (
     "nothing else",
     "signature",
     "signer",
+    SUMS_FILE,
     "plan",
     "facts",
     "accounting",
@@ -120,9 +121,8 @@ def check_bundle(folder: Path, key: PublicKey | None = None, earlier: Sequence[P
         "values": lambda: values_agree(bundle, again.same),
     }
     found = {name: _result(name, check) for name, check in plain.items()}
-    found |= {
-        each.name: each for each in (Check(CHECKS[0], True), _signature(bundle), _signer(bundle, key), versions(bundle))
-    } | {SENTENCES: _sentences(bundle)}
+    told = (Check(CHECKS[0], True), _signature(bundle), _signer(bundle, key), _sums(bundle), versions(bundle))
+    found |= {each.name: each for each in (*told, _sentences(bundle))}
     found |= {each.name: each for each in again.checks}
     if (beside := _earlier(bundle, earlier)) is not None:
         found[beside.name] = beside
@@ -170,8 +170,7 @@ def _files(bundle: OpenedBundle) -> str:
 
 
 def _nothing_else(bundle: OpenedBundle) -> str:
-    signature = [SIGNATURE_FILE] if bundle.manifest.signature == SIGNATURE_FILE else []
-    known = {MANIFEST_FILE, *signature, *bundle.manifest.files}
+    known = {*bundle.manifest.beside, *bundle.manifest.files}
     return say_which([name for name in files_in(bundle.folder) if name not in known], "not in the manifest")
 
 
@@ -200,6 +199,26 @@ def _signer(bundle: OpenedBundle, key: PublicKey | None) -> Check:
     except NotAKey:
         told = "signed by something that is no key"
     return Check("signer", False, f"the bundle says that it is {told}, and not by key {key.fingerprint}")
+
+
+def _sums(bundle: OpenedBundle) -> Check:
+    """Whether ``SHA256SUMS`` lists this bundle, and its own signature is one by the key that the manifest names."""
+    manifest = bundle.manifest
+    if not manifest.sums:
+        return Check(SUMS_FILE, None, "the bundle was made before there was one")
+    if bundle.sums is None:
+        return Check(SUMS_FILE, False, f"there is no {SUMS_FILE}, and the manifest says that there is one")
+    signed = manifest.signature == SIGNATURE_FILE
+    if bundle.sums != sums_file(manifest, bundle.signature if signed else None):
+        return Check(SUMS_FILE, False, f"{SUMS_FILE} is not the list of these files")
+    if not signed:
+        return Check(SUMS_FILE, True)
+    try:
+        key = PublicKey.from_text(manifest.signer)
+    except NotAKey as error:
+        return Check(SUMS_FILE, False, f"the signer that the manifest names is {error.reason}")
+    sound = bundle.sums_signature is not None and key.checks_ssh(bundle.sums_signature, bundle.sums)
+    return Check(SUMS_FILE, sound, "" if sound else f"{SUMS_SIGNATURE_FILE} is no signature of it by that key")
 
 
 def _plan_agrees(bundle: OpenedBundle) -> str:

@@ -22,7 +22,7 @@ async function checkAccounting(all, manifest) {
   }
 }
 
-// Scales and losses stand in both files, in one as rationals and in the other as decimals that are rounded up.
+// Budget, caps, scales and losses stand in both files, in one as rationals and in the other as decimals that are rounded up.
 function checkAgainstPlan(all, plan, said) {
   const wrong = [], steps = new Map(plan.steps.map((each) => [each.id, each]));
   if (said.steps.length !== plan.steps.length) wrong.push("the number of draws");
@@ -39,10 +39,19 @@ function checkAgainstPlan(all, plan, said) {
       if (cmp(shown, exact) < 0 || cmp(shown, add(mul(exact, add(ONE, ROUNDED)), Q(1n, 10n ** 7n))) > 0) wrong.push(`${part} by ${name}`);
     }
   }
+  for (const part of Object.keys(said.budget)) {
+    const asked = plan.budget[part];
+    if (asked === undefined || asked === null || cmp(rational(asked), rational(said.budget[part])) !== 0) wrong.push(`${part} of the budget`);
+  }
+  const caps = new Map(plan.accounts.map((each) => [each.name, each.lifetime]));
+  for (const each of said.accounts || []) {
+    const cap = caps.get(each.name);
+    if (!cap || Object.keys(each.cap).some((part) => !cap[part] || cmp(rational(cap[part]), rational(each.cap[part])) !== 0)) wrong.push(`the cap of account ${each.name}`);
+  }
   const certified = said.loss.certified, by = said.loss[plan.certified];
   if (!certified || !by || certified.accountant !== plan.certified || certified.epsilon !== by.epsilon || certified.delta !== by.delta) wrong.push("the certified loss");
   if (said.totals && cmp(rational(said.totals.epsilon), rational(plan.loss[plan.certified].epsilon)) !== 0) wrong.push("the total epsilon");
-  all.put(!wrong.length, "accounting.json says what plan.json says of scales and losses", wrong.length ? `accounting.json differs in ${wrong.join(", ")}` : "");
+  all.put(!wrong.length, "accounting.json says what plan.json says of budget, caps, scales and losses", wrong.length ? `accounting.json differs in ${wrong.join(", ")}` : "");
 }
 
 function checkLoss(all, said) {

@@ -27,7 +27,7 @@ async function readManifest(all) {
     if (manifest === null || typeof manifest.files !== "object" || manifest.files === null) throw Error("it lists no files");
     if (!all.put(`${canonical(manifest)}\n` === text, `${MANIFEST} is in its one canonical form`)) return null;
     const names = [MANIFEST, SIGNATURE, ...Object.keys(manifest.files)].map((name) => name.toLowerCase());
-    if (!all.put(new Set(names).size === names.length, "no two files have names that differ in capitals alone")) return null;
+    if (!all.put(new Set(names).size === names.length, `${MANIFEST} lists no two files whose names differ in capitals alone`)) return null;
     all.found[MANIFEST] = await sha256(raw);
     return manifest;
   } catch (error) {
