@@ -106,7 +106,7 @@ def at_most(value: Fraction, digits: int = _DIGITS) -> str:
         return decimal(Decimal(text))
     mantissa, exponent = text.split("e")
     power = power_of_ten(int(exponent))
-    return power if mantissa == "1" else f"{mantissa} × {power}"
+    return power if mantissa == "1" else f"{written(mantissa)} × {power}"
 
 
 def power_of_ten(exponent: int) -> str:

@@ -17,10 +17,11 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish import AccountFacts, Facts, render
 from dprelease.publish.base import AccountPoint, Content
 from dprelease.publish.certificate.pdf import certificate_texts
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from tests.planned import SPEC, plan_of
 from tests.unit.publish_example import facts as example_facts
 
-__all__ = ["BUNDLES", "bundle", "plan_named"]
+__all__ = ["BUNDLES", "bundle", "content_named", "plan_named"]
 
 _PURE = SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "budget: {epsilon: 1/2, delta: 0}")
 _REPLACED = SPEC.replace("unit: {entity: person}", "unit: {entity: person}\n  neighboring: replace_one")
@@ -135,3 +136,11 @@ def bundle(name: str) -> Mapping[str, bytes]:
     kept = {path: files[path] for path in files if path.endswith((".html", ".md", ".yaml", "accounting.json"))}
     texts = "".join(f"<p>{escape(text)}</p>" for text in certificate_texts(Content(plan, (), facts, {})))
     return {**kept, "certificate.html": texts.encode()}
+
+
+@cache
+def content_named(name: str) -> Content:
+    """What its pages are made of."""
+    plan = plan_named(name)
+    inputs = inputs_of(plan, _measured(plan))
+    return Content(plan, queries_as_tables(plan, inputs), _facts(plan), _measured(plan))

@@ -50,7 +50,7 @@ def verify_command(
         raise typer.BadParameter("which one? give a folder, or NAME/PERIOD", param_hint="BUNDLE")
     if len(keys) > 1:
         raise typer.BadParameter("a bundle is signed by one key: name one", param_hint="--key")
-    _check(bundle, keys[0] if keys else None, as_json=as_json)
+    _check(bundle, keys[0] if keys else None, tuple(earlier or ()), as_json=as_json)
 
 
 def _key(given: str) -> PublicKey:
@@ -75,7 +75,7 @@ def _write_page(page: Path, keys: Sequence[tuple[str, PublicKey]], *, as_json: b
     say("\nHost it by https at an address of your own, apart from every bundle, and print its SHA-256 elsewhere.")
 
 
-def _check(bundle: str, signer: PublicKey | None, *, as_json: bool) -> None:
+def _check(bundle: str, signer: PublicKey | None, earlier: tuple[Path, ...], *, as_json: bool) -> None:
     from dprelease.release.opinion import begin_opinion
 
     begin_opinion()  # before all that is imported below
@@ -86,7 +86,7 @@ def _check(bundle: str, signer: PublicKey | None, *, as_json: bool) -> None:
     if not folder.is_dir():
         hint = "give the folder of a published release: releases/NAME/PERIOD, or NAME/PERIOD in its project"
         raise CheckFailed(f"there is no bundle {bundle}", hint=hint, code="DPR-C121")
-    checks = check_release(folder, signer, tuple(earlier or ()))
+    checks = check_release(folder, signer, earlier)
     passed = all(check.passed is not False for check in checks)  # what was not run fails nothing
     if as_json:
         say_json({"passed": passed, "verdict": conclusion(checks), "checks": [asdict(check) for check in checks]})

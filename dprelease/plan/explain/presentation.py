@@ -26,7 +26,7 @@ class Presentation(GrownValue):
     Attributes:
         release: Title, curator, contact and use; name and period are those of the plan.
         publish: Formats, confidence, and how unreliable numbers are shown.
-        titles: The titles of each query.
+        titles: The titles of each query; those of workloads are not in older ones.
         labels: The labels of the keys of each column of each table.
         derive: The tables that SQL makes of the published ones.
         outputs: The accuracy that the plan promises, at the confidence of ``publish``.
@@ -51,7 +51,7 @@ class Presentation(GrownValue):
         return cls(
             release=plan.release,
             publish=plan.publish,
-            titles={query.name: query.title for query in plan.queries},
+            titles={each.name: each.title for each in (*plan.queries, *plan.workloads)},
             labels={
                 name: {column.name: dict(column.labels) for column in table.columns}
                 for name, table in plan.catalog.tables.items()
@@ -76,10 +76,12 @@ def presented(plan: ReleasePlan, shown: Presentation) -> ReleasePlan:
     release = plan.release
     identity = {name: getattr(release, name) for name in ("name", "period", "revision", "restatement")}
     queries = [query.model_copy(update={"title": shown.titles.get(query.name, query.title)}) for query in plan.queries]
+    workloads = [each.model_copy(update={"title": shown.titles.get(each.name, each.title)}) for each in plan.workloads]
     changes = {
         "release": shown.release.model_copy(update=identity),
         "publish": shown.publish,
         "queries": tuple(queries),
+        "workloads": tuple(workloads),
         "catalog": plan.catalog.model_copy(update={"tables": tables, "names": shown.names}),
         "derive": shown.derive,
         "outputs": shown.outputs,
