@@ -7,8 +7,10 @@ published ones are arithmetic on what was measured (post-processing: Dwork and R
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue
+from dprelease.catalog.boundaries import Geography
 from dprelease.catalog.table import Column
 from dprelease.errors import PlanError
 from dprelease.plan.document import Derived, Output, Publish, ReleaseInfo, ReleasePlan
@@ -16,7 +18,7 @@ from dprelease.plan.document import Derived, Output, Publish, ReleaseInfo, Relea
 __all__ = ["Presentation", "presentation", "presented"]
 
 
-class Presentation(Value):
+class Presentation(GrownValue):
     """What a release looks like.
 
     Attributes:
@@ -26,7 +28,10 @@ class Presentation(Value):
         labels: The labels of the keys of each column of each table.
         derive: The tables that SQL makes of the published ones.
         outputs: The accuracy that the plan promises, at the confidence of ``publish``.
+        geography: What maps are drawn of.
     """
+
+    LATER: ClassVar[tuple[str, ...]] = ("geography",)
 
     release: ReleaseInfo
     publish: Publish
@@ -34,6 +39,7 @@ class Presentation(Value):
     labels: dict[str, dict[str, dict[str, str]]]
     derive: tuple[Derived, ...]
     outputs: tuple[Output, ...]
+    geography: tuple[Geography, ...] = ()
 
     @classmethod
     def of(cls, plan: ReleasePlan) -> Presentation:
@@ -48,6 +54,7 @@ class Presentation(Value):
             },
             derive=plan.derive,
             outputs=plan.outputs,
+            geography=plan.geography,
         )
 
 
@@ -71,6 +78,7 @@ def presented(plan: ReleasePlan, shown: Presentation) -> ReleasePlan:
         "catalog": plan.catalog.model_copy(update={"tables": tables}),
         "derive": shown.derive,
         "outputs": shown.outputs,
+        "geography": shown.geography,
     }
     return plan.model_copy(update=changes)
 

@@ -35,6 +35,7 @@ from dprelease.publish.site.chart import Chart, charts_of
 from dprelease.publish.site.crossed import crossed
 from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.front import key_figures, tables_on_front
+from dprelease.publish.site.maps import MOST_MAPS, Drawn, map_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
@@ -63,6 +64,7 @@ class Section:
         blank: How many numbers have no estimate.
         moved: Whether its numbers were moved after they were estimated.
         charts: The charts of its measures.
+        map: The map of one of them, where its key has boundaries.
         downloads: Its files.
         pages: Where the table is.
         crosstabs: The workload that it is of.
@@ -89,6 +91,7 @@ class Section:
     blank: int
     moved: bool
     charts: tuple[Chart, ...]
+    map: Drawn | None
     downloads: tuple[Download, ...]
     pages: tuple[Page, ...]
     crosstabs: Crosstabs | None
@@ -290,6 +293,7 @@ def _section(
         blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
         moved=moved,
         charts=charts_of(table),
+        map=map_of(table, content.plan.geography) if table.name in _mapped(content) else None,
         downloads=downloads(table.name, files),
         pages=pages,
         crosstabs=crosstabs,
@@ -301,6 +305,16 @@ def _section(
         across=crossed(table, column) if column else None,
         column_across=column,
     )
+
+
+def _mapped(content: Content) -> list[str]:
+    """The first tables whose one key has boundaries."""
+    columns = {each.column for each in content.plan.geography}
+    return [table.name for table in content.tables if {*_key_names(table)} <= columns and _key_names(table)][:MOST_MAPS]
+
+
+def _key_names(table: PublishedTable) -> list[str]:
+    return [column.name for column in table.key_columns]
 
 
 def _coarser(plan: ReleasePlan, query: PlannedQuery | None, hrefs: Mapping[str, str]) -> tuple[str, str]:
