@@ -20,6 +20,7 @@ from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
+from dprelease.spec.fields.theme import Theme
 
 __all__ = [
     "NOTICE",
@@ -141,9 +142,10 @@ class Facts(GrownValue):
         history: Every charge of its accounts up to and with its own, the oldest first.
         signer: The public key that the bundle is signed with; empty: it is not.
         rehearsal: The data was made up; every page and table then says so.
+        theme: Colours and logo of the office; None: the usual colours, and no logo.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id")
+    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id", "theme")
     plan_fingerprint: str
     reserved_at: str
     ledger_sequence: int
@@ -161,6 +163,7 @@ class Facts(GrownValue):
     signer: str = ""
     rehearsal: bool = False
     ledger_id: str = ""
+    theme: Theme | None = None
 
     @property
     def key_fingerprint(self) -> str:

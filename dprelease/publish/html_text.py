@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import unicodedata
 from base64 import b64encode
@@ -16,15 +17,17 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from dprelease.canonical import sha256
+from dprelease.spec.fields.theme import Theme
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
-__all__ = ["Script", "inert", "moment_of", "render_page", "table_script", "utc", "visible"]
+__all__ = ["Script", "inert", "moment_of", "render_page", "table_script", "themed", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
 _SPACES = "\t\n\r"
+_LOGO = re.compile(r"data:image/(?:png|svg\+xml);base64,[A-Za-z0-9+/]+={0,2}")
 
 
 def visible(text: str) -> str:
@@ -85,6 +88,14 @@ def render_page(template: str, **context: Any) -> bytes:
         context: What it names; a name that is missing is an error.
     """
     return _environment().get_template(template).render(**context).encode()
+
+
+def themed(theme: Theme | None) -> dict[str, Markup]:
+    """What a page has of a theme: its colours, which are checked names and digits alone, and its logo."""
+    return {
+        "theme": Markup("" if theme is None else theme.css),  # noqa: S704 - see above
+        "logo": Markup(theme.logo if theme and _LOGO.fullmatch(theme.logo) else ""),  # noqa: S704 - base64 alone
+    }
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,7 @@ def plan_release(target: Target) -> ReleasePlan:
 
     project, loaded = target.project, target.loaded
     catalog, fingerprint = target.resolved
+    _ = project.theme  # one that no page takes is told before anything is charged
     plan = allocate(loaded.spec, catalog, project.accounts(loaded), fingerprint)
     if loaded.spec.geography:
         areas = geography_of(loaded, catalog, project.folder, project.confidential)

@@ -20,7 +20,7 @@ from dprelease.publish.base import NOTICE, AccountFacts, Content
 from dprelease.publish.catalogue.linked import as_script, dataset_of
 from dprelease.publish.columns import SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
 from dprelease.publish.figure_words import judged_words
-from dprelease.publish.html_text import utc
+from dprelease.publish.html_text import themed, utc
 from dprelease.publish.numbers import at_most, percent
 from dprelease.spec.fields.workloads import TOTAL_KEY
 
@@ -91,6 +91,7 @@ def said_everywhere(content: Content) -> dict[str, Any]:
         "unprotected": unprotected(plan),
         "relation": relation(plan),
         "linked": as_script(dataset_of(content)),
+        **themed(facts.theme),
     }
 
 

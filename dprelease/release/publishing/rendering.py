@@ -36,6 +36,7 @@ from dprelease.release.publishing.overview import write_overview
 from dprelease.release.publishing.published import make_way
 from dprelease.release.revisions import payer_of
 from dprelease.signature import PrivateKey
+from dprelease.spec.fields.theme import Theme
 
 __all__ = ["AccountLine", "Outcome", "facts_of", "looks_of", "outcome", "publish_again", "rendered", "tuning_note"]
 
@@ -89,6 +90,7 @@ def rendered(
     key: PrivateKey | None = None,
     rehearsal: bool = False,
     look: Presentation | None = None,
+    theme: Theme | None = None,
 ) -> Publication:
     """The bundle of a release from its stored plan and answers; the same bytes every time.
 
@@ -98,6 +100,7 @@ def rendered(
         key: To sign with; None: the bundle is unsigned.
         rehearsal: On made-up rows; never signed.
         look: How it is shown, where that is not how the plan says.
+        theme: Colours and logo of its pages.
 
     Raises:
         LedgerError: If a step has no answer yet.
@@ -121,7 +124,7 @@ def rendered(
         measurements[step.id] = assembled(step, parts, answers) if parts else answers[step.id]
     if rehearsal:
         key = None
-    facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
+    facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal).model_copy(update={"theme": theme})
     signed = facts if key is None else facts.model_copy(update={"signer": key.public.text})
     return render(plan, measurements, signed, key, look)
 
@@ -212,7 +215,7 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     look = None
     if spec is not None:
         look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
-    publication = rendered(ledger, reservation, key=signer, look=look)
+    publication = rendered(ledger, reservation, key=signer, look=look, theme=project.theme)
     make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
     write(publication, folder)
     warning = write_overview(project.releases)
