@@ -20,6 +20,7 @@ from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
+from dprelease.spec.fields.theme import Theme
 from dprelease.words import listed, marked, say
 
 __all__ = [
@@ -166,9 +167,10 @@ class Facts(GrownValue):
         signer: The public key that the bundle is signed with; empty: it is not.
         rehearsal: The data was made up; every page and table then says so.
         earlier: The releases of earlier periods with which columns compare.
+        theme: Colours and logo of the office; None: the usual colours, and no logo.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id", "earlier")
+    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id", "earlier", "theme")
     plan_fingerprint: str
     reserved_at: str
     ledger_sequence: int
@@ -187,6 +189,7 @@ class Facts(GrownValue):
     rehearsal: bool = False
     ledger_id: str = ""
     earlier: tuple[ComparedWith, ...] = ()
+    theme: Theme | None = None
 
     @property
     def key_fingerprint(self) -> str:

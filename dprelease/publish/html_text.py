@@ -18,17 +18,19 @@ from markupsafe import Markup, escape
 
 from dprelease.canonical import sha256
 from dprelease.catalog.names import Foreign
+from dprelease.spec.fields.theme import Theme
 from dprelease.words import amount, say_many, spoken, translated, within
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
-__all__ = ["Script", "inert", "moment_of", "render_page", "table_script", "told", "utc", "visible"]
+__all__ = ["Script", "inert", "moment_of", "render_page", "table_script", "themed", "told", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
 _SPACES = "\t\n\r"
 _PLACE = re.compile(r"%\((\w+)\)s")
+_LOGO = re.compile(r"data:image/(?:png|svg\+xml);base64,[A-Za-z0-9+/]+={0,2}")
 
 
 def visible(text: str) -> str:
@@ -122,6 +124,14 @@ def _numbered(text: str) -> str:
 def _with_places(text: str) -> str:
     """A sentence as a template is compiled to have it, with its places as everywhere else: ``{name}``."""
     return _PLACE.sub(r"{\1}", text).replace("%%", "%")
+
+
+def themed(theme: Theme | None) -> dict[str, Markup]:
+    """What a page has of a theme: its colours, which are checked names and digits alone, and its logo."""
+    return {
+        "theme": Markup("" if theme is None else theme.css),  # noqa: S704 - see above
+        "logo": Markup(theme.logo if theme and _LOGO.fullmatch(theme.logo) else ""),  # noqa: S704 - base64 alone
+    }
 
 
 @dataclass(frozen=True)

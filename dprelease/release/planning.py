@@ -21,6 +21,7 @@ from dprelease.plan.forecast.other_budgets import Aim, Planner, Solved, WhatIf, 
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.regular import LARGEST_PLAN, read_regular
+from dprelease.release.data.boundaries import geography_of
 from dprelease.release.project import Project, read_text, reference_tables
 from dprelease.spec.load import Loaded
 from dprelease.spec.text.names import listed
@@ -162,7 +163,11 @@ def plan_release(target: Target) -> ReleasePlan:
 
     project, loaded = target.project, target.loaded
     catalog, fingerprint = target.resolved
+    _ = project.theme  # one that no page takes is told before anything is charged
     plan = allocate(loaded.spec, catalog, project.accounts(loaded), fingerprint)
+    if loaded.spec.geography:
+        areas = geography_of(loaded, catalog, project.folder, project.confidential)
+        plan = plan.model_copy(update={"geography": areas})
     _check_ceilings(project, loaded, plan)
     check_publishable(plan)
     verify(plan)

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,10 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
 from dprelease.release.data.approved_queries import approved_hashes, queries_of
 from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
+from dprelease.release.data.theme import theme_of
 from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.checks.accounts import parallel_flaws
+from dprelease.spec.fields.theme import Theme
 from dprelease.spec.ledger_url import ledger_resolved
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
@@ -161,6 +164,11 @@ class Project:
             hint = "move it out of there at once, make a new key if anybody may have seen it, and correct `signing_key`"
             raise SpecError([Problem("DPR-K107", "the signing key lies among the published releases", hint, where)])
         return read_private(path)
+
+    @cached_property
+    def theme(self) -> Theme | None:
+        """Colours and logo of the office; errors as of :func:`theme_of`."""
+        return theme_of(self.settings.theme, self.folder, str(self.folder / _SETTINGS))
 
     def ledger_url(self, environment: Mapping[str, str]) -> str:
         """Where the ledger is, with variables filled in: never shown; ``settings.ledger`` is, for it has no secret.

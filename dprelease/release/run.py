@@ -102,10 +102,8 @@ class Run:
         self._rehearsal, self._key = rehearsal, key
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._engines: dict[Maker, Engine] = {}
-        self._reused: frozenset[str] = frozenset()
-        self._sources = RunSources()
-        self._mine = False  # whether this run has made the reservation
-        self._note = ""  # what to say of a release that was there
+        self._sources, self._reused = RunSources(), frozenset[str]()
+        self._mine, self._note = False, ""  # whether it has made the reservation; what to say of one that was there
         self.ledger_warnings: tuple[str, ...] = ()  # what its user should know
 
     def __enter__(self) -> Self:
@@ -347,8 +345,16 @@ class Run:
         hit("publish.begun")
         # As it is known now: what was accepted of its data came after the reservation.
         release = self._ledger.find(*self._identity[:2]) or self.reservation
-        releases = None if self._rehearsal else self._target.project.releases
-        publication = rendered(self._ledger, release, key=self._key, rehearsal=releases is None, releases=releases)
+        project = self._target.project
+        releases = None if self._rehearsal else project.releases
+        publication = rendered(
+            self._ledger,
+            release,
+            key=self._key,
+            rehearsal=releases is None,
+            releases=releases,
+            theme=project.theme,
+        )
         hit("publish.rendered")
         folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
         if not self._rehearsal:

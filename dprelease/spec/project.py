@@ -17,6 +17,7 @@ from dprelease.spec.fields.accounts import AccountSpec, CeilingsSpec, Lifetime, 
 from dprelease.spec.fields.approvals import MODELS as APPROVALS
 from dprelease.spec.fields.approvals import ApprovalsSpec, check_approvals
 from dprelease.spec.fields.document import SpecValue
+from dprelease.spec.fields.theme import ThemeSpec
 from dprelease.spec.ledger_url import ledger_text, misplaced
 from dprelease.spec.load import read_model
 from dprelease.spec.text.findings import Findings, Hidden
@@ -67,6 +68,7 @@ class ProjectSpec(SpecValue):
     )
     prefect_home: Filled = Field("state/prefect", description="Run history of Prefect.")
     policy: Filled = Field("policy.yaml", description="The data owner's policy.")
+    theme: ThemeSpec | None = Field(None, description="Colours and logo of the office on its pages.")
 
 
 def _sha256(text: str) -> str:
@@ -89,7 +91,7 @@ class PolicySpec(SpecValue):
     )
 
 
-_PROJECT_MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec}
+_PROJECT_MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec, "theme": ThemeSpec}
 _POLICY_MODELS: Mapping[str, type[BaseModel]] = {
     "": PolicySpec,
     **ACCOUNTS,

@@ -90,7 +90,7 @@ def _across() -> Content:
 
 
 def walked(page: Path, *steps: str) -> list[dict[str, Any]]:
-    command = ["node", RUNNER.with_name("keyboard.mjs"), page, *steps]
+    command = ["node", str(RUNNER.with_name("keyboard.mjs")), str(page), *steps]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.boundaries import Geography
 from dprelease.catalog.table import Catalog, Column
 from dprelease.errors import UnsupportedEvent
 from dprelease.measures import AnyMeasure
@@ -148,10 +149,10 @@ class ReleasePlan(GrownValue):
     accountant in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the
     budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget;
     ``guarded_least_error`` that nobody asked for it, and that every query has a least part. ``office`` is what the
-    office states of the release, in its own words.
+    office states of the release, in its own words; ``geography`` is what maps are drawn of.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation", "office")
+    LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation", "office", "geography")
     __slots__ = ("_known_events",)  # no field, as those of ``Value``
     format: Literal[1] = 1
     release: ReleaseInfo
@@ -176,6 +177,7 @@ class ReleasePlan(GrownValue):
     invariants: tuple[Invariant, ...] = ()
     allocation: Literal["least_error", "guarded_least_error"] | None = None
     office: Office | None = None
+    geography: tuple[Geography, ...] = ()
 
     @property
     def measured(self) -> tuple[Measured, ...]:

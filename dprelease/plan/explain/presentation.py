@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from dprelease.canonical import GrownValue
+from dprelease.catalog.boundaries import Geography
 from dprelease.catalog.names import Names
 from dprelease.catalog.table import Column
 from dprelease.errors import PlanError
@@ -32,9 +33,10 @@ class Presentation(GrownValue):
         outputs: The accuracy that the plan promises, at the confidence of ``publish``.
         office: What the office states of the release; advice and signatures often come after it was measured.
         names: What people are shown in the place of names, and in which languages.
+        geography: What maps are drawn of.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("office", "names")
+    LATER: ClassVar[tuple[str, ...]] = ("office", "names", "geography")
 
     release: ReleaseInfo
     publish: Publish
@@ -44,6 +46,7 @@ class Presentation(GrownValue):
     outputs: tuple[Output, ...]
     office: Office | None = None
     names: Names | None = None
+    geography: tuple[Geography, ...] = ()
 
     @classmethod
     def of(cls, plan: ReleasePlan) -> Presentation:
@@ -60,6 +63,7 @@ class Presentation(GrownValue):
             outputs=plan.outputs,
             office=plan.office,
             names=plan.catalog.names,
+            geography=plan.geography,
         )
 
 
@@ -86,6 +90,7 @@ def presented(plan: ReleasePlan, shown: Presentation) -> ReleasePlan:
         "derive": shown.derive,
         "outputs": shown.outputs,
         "office": shown.office,
+        "geography": shown.geography,
     }
     return plan.model_copy(update=changes)
 

@@ -22,7 +22,7 @@ from dprelease.publish.catalogue.linked import as_script, dataset_of
 from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
 from dprelease.publish.comparing.earlier import period_of
 from dprelease.publish.figure_words import judged_words
-from dprelease.publish.html_text import utc
+from dprelease.publish.html_text import themed, utc
 from dprelease.publish.numbers import at_most, percent
 from dprelease.spec.fields.workloads import TOTAL_KEY
 from dprelease.words import say
@@ -95,6 +95,7 @@ def said_everywhere(content: Content) -> dict[str, Any]:
         "unprotected": unprotected(plan),
         "relation": relation(plan),
         "linked": as_script(dataset_of(content)),
+        **themed(facts.theme),
     }
 
 

@@ -38,6 +38,7 @@ from dprelease.publish.site.crossed import crossed
 from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.front import key_figures, series_of, tables_on_front
 from dprelease.publish.site.localised import described_by_author, in_spoken_language, languages_of
+from dprelease.publish.site.maps import MOST_MAPS, Drawn, map_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
@@ -67,6 +68,7 @@ class Section:
         blank: How many numbers have no estimate.
         moved: Whether its numbers were moved after they were estimated.
         charts: The charts of its measures.
+        map: The map of one of them, where its key has boundaries.
         downloads: Its files.
         pages: Where the table is.
         crosstabs: The workload that it is of.
@@ -93,6 +95,7 @@ class Section:
     blank: int
     moved: bool
     charts: tuple[Chart, ...]
+    map: Drawn | None
     downloads: tuple[Download, ...]
     pages: tuple[Page, ...]
     crosstabs: Crosstabs | None
@@ -348,6 +351,7 @@ def _section(
         blank=_blank(table),
         moved=moved,
         charts=charts_of(table),
+        map=map_of(table, content.plan.geography) if table.name in _mapped(content) else None,
         downloads=downloads(table.name, files),
         pages=pages,
         crosstabs=crosstabs,
@@ -365,6 +369,16 @@ def _blank(table: PublishedTable) -> int:
     """How many numbers have no estimate, but for those of rows that were suppressed, and of columns that compare."""
     own = [each for each in table.measures if each.compared is None]
     return sum(each.status.count("blank") for each in own) - table.suppressed * len(own)
+
+
+def _mapped(content: Content) -> list[str]:
+    """The first tables whose one key has boundaries."""
+    columns = {each.column for each in content.plan.geography}
+    return [table.name for table in content.tables if {*_key_names(table)} <= columns and _key_names(table)][:MOST_MAPS]
+
+
+def _key_names(table: PublishedTable) -> list[str]:
+    return [column.name for column in table.key_columns]
 
 
 def _coarser(plan: ReleasePlan, query: PlannedQuery | None, hrefs: Mapping[str, str]) -> tuple[str, str]:

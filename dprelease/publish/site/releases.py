@@ -16,7 +16,7 @@ from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
 from dprelease.publish.catalogue.entry import Told, told_of
 from dprelease.publish.catalogue.feed import FEED_FILE, Entry, feed
 from dprelease.publish.catalogue.linked import as_script, catalogue_of
-from dprelease.publish.html_text import render_page, utc
+from dprelease.publish.html_text import render_page, themed, utc
 from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
 from dprelease.publish.site.series import Numbers, panels_of
@@ -65,6 +65,7 @@ def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> b
         "releases.html.j2",
         notice=NOTICE if listed and all(each.facts.rehearsal for each in listed) else "",
         lines=[_line(each, replaced) for each in newest],
+        **themed(newest[0].facts.theme if newest else None),
         products=[_product_line(name, each) for name, each in products.items()],
         linked=as_script(catalogue_of("", [_catalogued(each, "") for each in newest])),
         unreadable=sorted(unreadable),
@@ -148,6 +149,8 @@ def _product_page(product: Sequence[Listed], replaced: Mapping[str, str]) -> byt
         "product.html.j2",
         notice=NOTICE if all(each.facts.rehearsal for each in product) else "",
         title=_title(newest),
+        **themed(newest.facts.theme),
+        release=newest.plan.release,
         told=told,
         lines=lines,
         series=panels_of(newest.plan, [(period, each.numbers) for period, each in current.items()]),

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dprelease.canonical import sha256
+from dprelease.catalog.boundaries import Geography
 from dprelease.catalog.table import Reference
 from dprelease.engines.files.fingerprint import fingerprint_of
 from dprelease.errors import EngineError, LedgerError
@@ -48,11 +49,14 @@ def require_public(
         EngineError: If it is one of those files, or a copy of one (DPR-E320).
         LedgerError: If a release was measured from it, or it was looked at for one (DPR-L175).
     """
-    references = {
+    references: dict[str, tuple[Reference | Geography, bytes]] = {
         name: (reference, data)
         for name, reference in plan.catalog.references.items()
         if (data := _pinned(folder, reference)) is not None
     }
+    for each in plan.geography:
+        if (data := _pinned(folder, each)) is not None:
+            references[f"geography of {each.column}"] = each, data
     if not references:
         return
     for name, (reference, data) in references.items():
@@ -74,8 +78,8 @@ def require_public(
             )
 
 
-def _pinned(folder: Path, reference: Reference) -> bytes | None:
-    """The bytes of a reference, where they are there and still those of the plan; None otherwise."""
+def _pinned(folder: Path, reference: Reference | Geography) -> bytes | None:
+    """The bytes of a reference or of boundaries, where they are there and still those of the plan; None otherwise."""
     try:
         data = read_regular(folder / reference.file, LARGEST_REFERENCE)
     except (OSError, ValueError):

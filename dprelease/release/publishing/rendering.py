@@ -38,6 +38,7 @@ from dprelease.release.publishing.overview import write_overview
 from dprelease.release.publishing.published import make_way
 from dprelease.release.revisions import payer_of
 from dprelease.signature import PrivateKey
+from dprelease.spec.fields.theme import Theme
 
 __all__ = ["AccountLine", "Outcome", "facts_of", "looks_of", "outcome", "publish_again", "rendered", "tuning_note"]
 
@@ -92,6 +93,7 @@ def rendered(
     rehearsal: bool = False,
     look: Presentation | None = None,
     releases: Path | None = None,
+    theme: Theme | None = None,
 ) -> Publication:
     """The bundle of a release from its stored plan and answers; the same bytes every time.
 
@@ -102,6 +104,7 @@ def rendered(
         rehearsal: On made-up rows; never signed.
         look: How it is shown, where that is not how the plan says.
         releases: Where the bundles of earlier periods lie; None: a rehearsal, which compares with none.
+        theme: Colours and logo of its pages.
 
     Raises:
         LedgerError: If a step has no answer yet.
@@ -127,7 +130,8 @@ def rendered(
         key = None
     earlier = {} if releases is None else earlier_of(ledger, releases, plan, reservation.sequence)
     facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
-    facts = facts.model_copy(update={"earlier": tuple(compared_with(each) for _, each in sorted(earlier.items()))})
+    compared = tuple(compared_with(each) for _, each in sorted(earlier.items()))
+    facts = facts.model_copy(update={"earlier": compared, "theme": theme})
     signed = facts if key is None else facts.model_copy(update={"signer": key.public.text})
     return render(plan, measurements, signed, key, look, earlier)
 
@@ -218,7 +222,7 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     look = None
     if spec is not None:
         look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
-    publication = rendered(ledger, reservation, key=signer, look=look, releases=project.releases)
+    publication = rendered(ledger, reservation, key=signer, look=look, releases=project.releases, theme=project.theme)
     make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
     write(publication, folder)
     warning = write_overview(project.releases)

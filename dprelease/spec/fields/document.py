@@ -48,6 +48,7 @@ from dprelease.spec.fields.told import NameSpec, PageLanguages, Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import InvariantSpec, Levels, MarginalsSpec, PostProcess, SharesSpec
 from dprelease.spec.text.scalars import (
+    AsWritten,
     Confidence,
     Delta,
     Filled,
@@ -199,6 +200,14 @@ class ReferenceSpec(SpecValue):
     columns: dict[str, Literal["text", "integer", "boolean", "date"]] = Field(description="The columns that are used.")
 
 
+class GeographySpec(SpecValue):
+    """Public boundaries, from which pages draw maps of rates, shares and means."""
+
+    boundaries: Filled = Field(description="A GeoJSON file of polygons, from the folder of dprelease.yaml.")
+    key: Filled = Field(description="The property of a feature that holds the key of its area.")
+    without: tuple[AsWritten, ...] = Field((), description="Keys of the column that have no area.")
+
+
 class DeriveSpec(SpecValue):
     """A further table, made from the published ones: it costs nothing."""
 
@@ -274,6 +283,7 @@ class ReleaseSpec(SpecValue):
         None, validate_default=True, description="What is done to workloads after the noise; left out: [consistent]."
     )
     invariants: tuple[InvariantSpec, ...] = Field((), description="Counts that are published exactly, unprotected.")
+    geography: dict[str, GeographySpec] = Field({}, description="Boundaries of the areas of a key column, by its name.")
     derive: dict[str, DeriveSpec] = Field({}, description="Tables made from the published ones, by name.")
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
     office: Office | None = Field(None, description="What the office states of the release, for the certificate.")
@@ -284,7 +294,7 @@ class ReleaseSpec(SpecValue):
     def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Specs without workloads keep the fingerprint that they had before there were any."""
         fields: dict[str, Any] = written(self)
-        for name in ("hierarchies", "postprocess", "invariants", "office"):
+        for name in ("hierarchies", "postprocess", "invariants", "office", "geography"):
             if not getattr(self, name):
                 del fields[name]
         return fields
@@ -354,6 +364,7 @@ MODELS: Mapping[str, type[Value]] = {
     "queries.*.shares": SharesSpec,
     "invariants": InvariantSpec,
     "derive.*": DeriveSpec,
+    "geography.*": GeographySpec,
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,
     "publish.symbols": SymbolsSpec,
