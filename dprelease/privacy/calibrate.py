@@ -33,6 +33,8 @@ LARGEST_SCALE = 2**50
 _CLOSE = 1e-7  # of the budget: where the search stops
 _NEAR = 1e-5  # of the budget: how far the fast floats are from the certified loss, so that nearer is of no use
 _LONGEST = math.log(1000.0)
+_INSIDE = 1 + Fraction(1, 10**9)  # how far from the ends of a bracket a step is inside of it
+_LEVEL, _STEEP = 1e-6, 4.0  # the least and the largest power of the knob by which a loss is taken to grow
 
 
 def measured_loss(accounting: str, event: Event | CellDraws, delta: Fraction) -> Fraction:
@@ -183,14 +185,16 @@ def near_knob(
 def _near(loss: Callable[[Fraction], float], limit: float, start: Fraction, close: float) -> Fraction:
     """A knob whose float loss is within ``close`` of the limit, by the secant rule on logarithms.
 
-    Losses grow like a power of the knob between its root and its square, so every step is cut to what such a
-    power allows, and a bracket is kept for the rare case that this does not settle.
+    What the knob moves grows like a power of it between its root and its square, and the loss by less where much of it
+    is fixed. Where delta alone pays for nearly all of it epsilon is 0 up to some knob, and rises in a line from there:
+    then by the secant of that. A bracket is kept for the rare case that this does not settle.
     """
     knob, slope = start, 1.0
     low, high = None, None
     last: tuple[float, float] | None = None
+    before: tuple[Fraction, float] | None = None
     for _ in range(300):
-        found = loss(knob)
+        found, steep = loss(knob), False
         gap = math.log(found / limit) if found > 0 else -math.inf
         if abs(gap) <= close:
             return knob
@@ -201,15 +205,19 @@ def _near(loss: Callable[[Fraction], float], limit: float, start: Fraction, clos
             raise BudgetTooSmall("no amount of noise fits this budget", hint="raise epsilon or delta")
         at = math.log(knob.numerator) - math.log(knob.denominator)
         if last is not None and last[0] != at and math.isfinite(gap - last[1]):
-            slope = min(max((gap - last[1]) / (at - last[0]), 0.25), 4.0)
-        last = (at, gap)
+            slope = (gap - last[1]) / (at - last[0])
+            steep, slope = slope > _STEEP, min(max(slope, _LEVEL), _STEEP)
         step = min(max(-gap / slope, -_LONGEST), _LONGEST)
         aim = knob * Fraction(math.exp(step))
+        if steep and before is not None:
+            aim = knob + (knob - before[0]) * Fraction((limit - found) / (found - before[1]))
+        last, before = (at, gap), (knob, found)
         if low is not None and high is not None:
             if float(high / low) < 1 + close / 100:
                 return low
-            if not low < aim < high:
-                aim = (low + high) / 2
+            # a step from a loss of 0 leads back to where the last one came from, but for rounding
+            if gap == -math.inf or not low * _INSIDE < aim < high / _INSIDE:
+                aim = (low + high) / 2 if high < 4 * low else Fraction(math.sqrt(low) * math.sqrt(high))
         knob = Fraction(float(aim)) if 1e-300 < float(aim) < 1e300 else aim
     return low if low is not None else knob
 

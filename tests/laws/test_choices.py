@@ -23,7 +23,7 @@ from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.allocate import best_candidate
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
 from dprelease.plan.allocate.candidates import CANDIDATES
-from dprelease.plan.allocate.domain import Planning
+from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.document import Account, Composition, PlannedQuery
 from dprelease.plan.lower.lowered import Lowered, Term
 from dprelease.plan.lower.queries import Lowering

@@ -229,3 +229,36 @@ def test_what_no_accountant_can_take_is_refused() -> None:
     for accounting in ("auto", "zcdp", "rdp"):
         with pytest.raises(UnsupportedEvent):
             rough_loss(accounting, box, DELTA) if accounting != "auto" else measured_loss(accounting, box, DELTA)
+
+
+@pytest.mark.parametrize("accounting", ["pld", "rdp"])
+@pytest.mark.parametrize("fixed", [F(9, 10), F(9999, 10000)])
+@pytest.mark.parametrize("rest", [laplace(1), gaussian(1)])
+def test_what_fixed_draws_leave_is_found_in_a_few_steps(accounting: str, fixed: Fraction, rest: At) -> None:
+    """Taken for a power of the knob, the loss of a budget that is all but fixed was said to fit no noise at all."""
+    alone = DiscreteLaplace(scale=1 / fixed, sensitivity=Sensitivity.of_one_cell(1))
+    asked: list[Fraction] = []
+
+    def event_at(knob: Fraction) -> Event:
+        asked.append(knob)
+        return Composed(events=(alone, rest(knob)))
+
+    knob = largest_knob(event_at, accounting, Budget(epsilon=F(1), delta=DELTA))
+
+    assert CLOSE <= measured_loss(accounting, Composed(events=(alone, rest(knob))), DELTA) <= 1
+    assert len(asked) <= 30
+
+
+@pytest.mark.parametrize("event_at", [laplace(1, 1), gaussian(1, 1)])
+def test_an_epsilon_far_below_its_delta_is_found_in_a_few_steps(event_at: At) -> None:
+    """Epsilon is 0 up to some knob there, and then a line: the search went to and fro between the same two knobs."""
+    asked: list[Fraction] = []
+
+    def counted(knob: Fraction) -> Event:
+        asked.append(knob)
+        return event_at(knob)
+
+    knob = near_knob(counted, "pld", Budget(epsilon=F(1, 10**10), delta=DELTA))
+
+    assert rough_loss("pld", event_at(knob), DELTA) == pytest.approx(1e-10, rel=2e-3)
+    assert len(asked) <= 40

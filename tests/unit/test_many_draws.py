@@ -57,7 +57,7 @@ def test_scales_of_gaussian_draws_are_rounded_up_once(seed: int) -> None:
 
     found = dyadic_sqrt_up(above, below)
 
-    assert found == dyadic_up(sqrt_up(Fraction(above, below)))
+    assert found == dyadic_up(sqrt_up(Fraction(above, below))) == dyadic_sqrt_up(above * 12, below * 12)
     assert found**2 * below >= above
 
 

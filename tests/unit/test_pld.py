@@ -27,7 +27,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.theorems import bounded_range, gaussian
+from dprelease.privacy.theorems import bounded_range, gaussian, loss_bound
 from dprelease.privacy.theorems.loss_bound import ComposedLoss
 from dprelease.privacy.theorems.loss_laws import ULP, Bell
 from dprelease.privacy.theorems.total_loss import CellLaw, total_of
@@ -333,3 +333,20 @@ def test_a_bounded_range_has_the_profile_of_its_proof(size: str) -> None:
         assert bounded_range.delta(whole, whole * part) <= claim <= near
     assert PLD.delta(BoundedRange(epsilon=whole), whole) == 0
     assert PLD.epsilon(BoundedRange(epsilon=whole), Fraction(0)) == whole
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-9, 1e-12])
+def test_epsilon_next_to_a_largest_loss_takes_a_few_readings(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One unit in the last place of epsilon moves delta by more than the search aims for: it went back to 0 for that."""
+    readings: list[float] = []
+    usual = loss_bound._Curve.log_bound
+    monkeypatch.setattr(
+        loss_bound._Curve, "log_bound", lambda curve, epsilon: readings.append(epsilon) or usual(curve, epsilon)
+    )
+    loss = ComposedLoss(Counter({CellLaw("staircase", Fraction(10, 13), 1): 1}))
+
+    found = loss.rough_epsilon(delta)
+
+    top = 1.3
+    assert found == pytest.approx(top + math.log1p(-delta * (1 + math.exp(-top))), rel=1e-9)
+    assert len(readings) <= 12

@@ -13,7 +13,8 @@ from dprelease.estimate.workloads.tails import is_flat
 from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.noise.weighted_sums import widest
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
-from dprelease.plan.allocate.domain import Domain, Planning
+from dprelease.plan.allocate.domain import Domain
+from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.design.workload_joint import JointDraws
 from dprelease.plan.document import Account, Considered
 from dprelease.privacy.budget import Budget, round_up

@@ -11,28 +11,24 @@ from typing import Literal
 
 import numpy as np
 
-from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
+from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.allocate.shared_draws import Division, divided
 from dprelease.plan.allocate.shares import Allocation, error_of, score_of, shares_of
 from dprelease.plan.allocate.targets import floor_of
 from dprelease.plan.document import Account
 from dprelease.plan.lower.lowered import Lowered
-from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.accountants.near import CellDraws, NearDraws, only_change
 from dprelease.privacy.accountants.zcdp import total_rho
-from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.budget import Budget
 from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
-from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated, Sensitivity
-from dprelease.privacy.filters import Terms, account_loss, series_loss, spent_on, within
 from dprelease.privacy.rounding import dyadic_sqrt_up
-from dprelease.spec.fields.document import ReleaseSpec
 
-__all__ = ["Domain", "Planning"]
+__all__ = ["Domain"]
 
 Costs = tuple[UnscaledStep, Fraction, Fraction]
 """What the cost of a step hangs on: its draft, and its slope and floor (``Domain``)."""
@@ -40,78 +36,6 @@ Costs = tuple[UnscaledStep, Fraction, Fraction]
 _ROUGH = 1e-4  # how far a rough loss may be from the certified one
 _MANY = 65  # different draws, from which on floats for all of them at once pay, and are those of their events
 _LARGEST = 1 << 26  # changes whose squares are floats
-
-
-@dataclass(frozen=True)
-class Planning:
-    """What is to be planned, and the walls around it."""
-
-    lowering: Lowering
-    accounts: Sequence[Account]
-
-    @property
-    def spec(self) -> ReleaseSpec:
-        """What the author wrote."""
-        return self.lowering.spec
-
-    @property
-    def catalog(self) -> Catalog:
-        """The tables of the spec."""
-        return self.lowering.catalog
-
-    @property
-    def allocation(self) -> Allocation:
-        """How the budget that is not pinned is divided among the queries."""
-        if self.spec.leaves_division_open:
-            return "guarded_least_error"
-        return self.spec.privacy.allocation or "shares"
-
-    @property
-    def accounting(self) -> str:
-        """The accountant that drives the plan, or ``auto``."""
-        return self.spec.privacy.accounting
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the whole release."""
-        return self.spec.privacy.budget
-
-    def payer(self, draft: UnscaledStep) -> str:
-        """The account that pays for a step."""
-        return self.catalog.tables[draft.aggregate.table].account
-
-    def _steps_of(self, account: Account) -> int:
-        """How many steps of the spec's relation between data sets one of the account's is."""
-        privacy = self.spec.privacy
-        return factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
-
-    def can_pay(self, account: Account, events: Sequence[Event]) -> bool:
-        """Whether an account of which nothing is spent could take these draws, with all planned revisions."""
-        caps, at_most, steps = [account.lifetime], self.spec.privacy.at_most, self._steps_of(account)
-        caps += [] if at_most is None else [Budget(epsilon=at_most.epsilon, delta=at_most.delta)]
-        asked, copies = Composed(events=tuple(converted(event, steps) for event in events)), 1 + self.spec.revisions
-        terms = Terms(composition=account.composition, order=account.order, selecting=account.selecting)
-        try:
-            if account.composition == "pld":
-                return all(series_loss([(asked, copies)], cap.delta).epsilon <= cap.limit for cap in caps)
-            spent = spent_on(terms, Repeated(event=asked, count=copies))
-            return all(within(terms, spent, cap) for cap in caps)
-        except UnsupportedEvent:
-            return False
-
-    def charge(self, account: Account, events: Sequence[Event]) -> Loss:
-        """What these draws cost an account once, for one step of its own relation: as ``ReleasePlan.cost_of`` says."""
-        steps = self._steps_of(account)
-        deltas = (self.budget.delta, account.lifetime.delta)
-        # The release's delta is about one unit of the spec; several of them together have more than that.
-        delta = next(filter(None, deltas if steps == 1 else reversed(deltas)), Fraction(0))
-        return account_loss(
-            account.composition,
-            [converted(event, steps) for event in events],
-            delta,
-            kept=min(account.selecting, delta / 2) if steps == 1 else account.selecting,
-            order=account.order,
-        )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dprelease.errors import PlanError
 from dprelease.plan.allocate.best_candidate import Choice, choose
-from dprelease.plan.allocate.domain import Planning
+from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.document import Considered
 from dprelease.privacy.budget import round_up
 

@@ -13,9 +13,9 @@ from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.formats import CERTIFICATE, FormatName
 from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
-from dprelease.plan.allocate.domain import Planning
 from dprelease.plan.allocate.figures import planned_figures, unreliable_above
 from dprelease.plan.allocate.overruled import overruled
+from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.design.accuracy import mean_noise, outputs
 from dprelease.plan.document import (
     Account,

@@ -171,13 +171,13 @@ class Smoothed:
         small = min(0.0, _log_size(e, n, c)) if log_delta is None else log_delta
         width = max(16 * spread, (35 - small) / c)
         gap = 2 * math.pi / width
-        kept, rest = np.arange(0), 0.0
+        few = _MANY // min(len(e), 250)
         for fineness in (64,) if rough else (1024, 2048):
-            if len(kept) * min(len(e), 250) > _MANY:
-                break  # a near lattice: almost all trapezoids count, and the wider mu costs next to nothing
             mu = spread / fineness
             frequencies: Floats = np.arange(math.ceil(9 / mu / gap) + 1, dtype=np.float64) * gap
-            kept, rest = _kept(e, n, c, mu, frequencies)
+            kept, rest = _kept(e, n, c, mu, frequencies, few if fineness == 1024 else 0)
+            if len(kept) > few:
+                break  # a near lattice: almost all trapezoids count, and the wider mu costs next to nothing
         moment = _log_moment(e, n, c)
         slip = 8 * _ULP * (float(np.sum(n * (c * e + 3))) + abs(moment) + 40)
         terms, errors = _terms(e, n, c, mu, frequencies[kept])
@@ -257,12 +257,15 @@ def _shape(e: Floats, c: float) -> tuple[Floats, Floats]:
     return np.tanh(half), 1 / np.cosh(np.minimum(half, 300)) ** 2
 
 
-def _kept(e: Floats, n: Floats, c: float, mu: float, w: Floats) -> tuple[npt.NDArray[np.intp], float]:
-    """The places of the trapezoids that count, and a bound on the sum of the absolute values of the others."""
+def _kept(e: Floats, n: Floats, c: float, mu: float, w: Floats, few: int) -> tuple[npt.NDArray[np.intp], float]:
+    """The places of the trapezoids that count, and a bound on the sum of the absolute values of the others.
+
+    Where no more than ``few`` are left it ends, for the caller then takes others.
+    """
     tau, square = _shape(e, c)
     size = _base(c, mu, w)
     cut, kept, rest, start, wide = size[0] + _CUT, np.arange(len(w)), 0.0, 0, 8
-    while start < len(e):
+    while start < len(e) and len(kept) > few:
         wide = min(2 * wide, max(1, _BLOCK // max(1, len(kept))))
         part = slice(start, start + wide)
         level = np.outer(w[kept], e[part])  # and then in its own place: new arrays would take as long as the cosines
