@@ -54,7 +54,8 @@ class CellOrder:
         Each text has its length before it, in characters, as in every keyed hash of this project (``duck.units``).
         """
         if pa.types.is_integer(ids.type):
-            return ids.cast(pa.int64()).to_numpy().view(np.uint64)
+            numbers: Numbers = ids.cast(pa.int64()).to_numpy().view(np.uint64)
+            return numbers
         start = hashlib.sha256(self.secret.hex().encode())
         found = bytearray()
         for text in ids.to_pylist():
@@ -71,7 +72,7 @@ class CellOrder:
         # Of single blocks that all differ: no mode of operation would add anything to it.
         cipher = Cipher(AES(key), ECB()).encryptor()  # noqa: S305
         out = np.empty(blocks.nbytes + 15, dtype=np.uint8)
-        cipher.update_into(memoryview(blocks).cast("B"), memoryview(out))
+        cipher.update_into(blocks.data.cast("B"), out.data)
         return out[: blocks.nbytes].view("<u8")[::2].astype(np.uint64)
 
 
@@ -111,14 +112,17 @@ class UnitRows:
 
     def _places(self, ids: pa.Array) -> Numbers:
         """The place of each id; of whole numbers that are near one another its distance to the least."""
+        found: Numbers
         if pa.types.is_integer(ids.type) and len(ids):
             ends = pc.min_max(ids)
             self._first = ends["min"].as_py()
             if (ends["max"].as_py() - self._first + 1) * int(self._of) < 2**64:
-                return ids.cast(pa.int64()).to_numpy().view(np.uint64) - np.uint64(self._first % 2**64)
+                found = ids.cast(pa.int64()).to_numpy().view(np.uint64) - np.uint64(self._first % 2**64)
+                return found
         encoded = ids.dictionary_encode()
         self._known = encoded.dictionary
-        return encoded.indices.to_numpy().astype(np.uint64)
+        found = encoded.indices.to_numpy().astype(np.uint64)
+        return found
 
     def ids(self, places: Numbers) -> pa.Array:
         """The ids of units, by their places."""

@@ -14,7 +14,7 @@ from dprelease.catalog.aggregate import Quantity, TotalsCube
 from dprelease.engines.duck.cells import narrow, placed
 from dprelease.engines.duck.combinations import in_their_cells
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
-from dprelease.engines.duck.query import PartTotals, cell_totals, clamped, dense, summed
+from dprelease.engines.duck.query import PartTotals, cell_totals, dense, summed
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.noise.exact import Exact
 
@@ -45,6 +45,6 @@ def added_up(
     for place in places:
         kept = kept.filter(kept[place].notnull())
     names = [f"q{cube.quantities.index(item)}" for item in quantities]
-    answer, at = in_their_cells(stage.read(clamped(summed(kept, names, places).rows, names)), asked, places)
+    answer, at = in_their_cells(stage.read_totals(summed(kept, names, places).rows, places, names), asked, places)
     cells = asked.table.cells(asked.grouping.by) - len(asked.excluded)
     return [Exact(dense(answer, name, at, cells)) for name in names]

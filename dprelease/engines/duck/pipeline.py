@@ -21,7 +21,6 @@ from dprelease.engines.duck.computed_columns import Lend, evaluated, with_derive
 from dprelease.engines.duck.query import (
     PartTotals,
     cell_totals,
-    clamped,
     dense,
     different_values,
     grid_counts,
@@ -138,7 +137,7 @@ def answers(stage: Stage, asked: PassQuery, totals: Mapping[str, Any], keys: Key
     """
     boxes: dict[str, Any] = {}
     if sums := asked.of(*_SUMS):
-        answer = stage.read(clamped(totals["sums"], list(sums)))
+        answer = stage.read_totals(totals["sums"], [CELL], list(sums))
         boxes |= {name: _boxed(asked, answer, name, keys) for name in sums}
     for name in asked.of("distinct"):
         answer = stage.read(totals[name].group_by(CELL).aggregate(**{name: totals[name].count()}))

@@ -21,7 +21,6 @@ from dprelease.engines.duck.units import our_name
 __all__ = [
     "PartTotals",
     "cell_totals",
-    "clamped",
     "dense",
     "different_values",
     "grid_counts",
@@ -70,11 +69,6 @@ def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: 
 def summed(parts: Any, names: Sequence[str], within: Sequence[str] = (CELL,)) -> PartTotals:
     """The contributions of :func:`paired`, or the totals of finer groups, summed per group."""
     return PartTotals(_grouped(parts, within).aggregate(**{name: parts[name].sum() for name in names}), within, names)
-
-
-def clamped(totals: Any, names: Sequence[str]) -> Any:
-    """Totals as they are handed on: 62 bits; a group without a row has a total of 0."""
-    return totals.mutate(**{name: in_62_bits(totals[name]) for name in names})
 
 
 def _grouped(rows: Any, within: Sequence[str]) -> Any:

@@ -7,6 +7,8 @@ from itertools import count
 from types import TracebackType
 from typing import Any
 
+from dprelease.engines.files.decimals import MOST
+
 __all__ = ["Stage"]
 
 
@@ -55,6 +57,24 @@ class Stage:
         # Not through Ibis, which makes text of a hash on the way to a number.
         part = f"hash({_quoted(column)}) % {parts} = {number}"
         sql = f"SELECT * FROM ({self._backend.compile(rows)}) WHERE {part}"  # noqa: S608 - made by us alone
+        return self._backend.con.sql(sql).to_arrow_table()
+
+    def read_totals(self, totals: Any, within: Sequence[str], names: Sequence[str]) -> Any:
+        """Compute totals and fetch them as they are handed on: in 62 bits; the total of no row is 0.
+
+        Args:
+            totals: An Ibis table of one row per group.
+            within: The columns that make a group.
+            names: The columns of totals.
+        """
+        # Not through Ibis, which takes as long for the limits of a total as for the total, and left null it would take
+        # the limit (LEAST passes over nulls).
+        limited = (f"LEAST(GREATEST(COALESCE({_quoted(name)}, 0), {-MOST}), {MOST})" for name in names)
+        columns = [
+            *map(_quoted, within),
+            *(f"CAST({each} AS BIGINT) AS {_quoted(name)}" for each, name in zip(limited, names, strict=True)),
+        ]
+        sql = f"SELECT {', '.join(columns)} FROM ({self._backend.compile(totals)})"  # noqa: S608 - made by us alone
         return self._backend.con.sql(sql).to_arrow_table()
 
     def keep(self, rows: Any) -> Any:
