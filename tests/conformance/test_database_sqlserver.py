@@ -72,7 +72,7 @@ class Played:
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> None:
         text = statement.strip()
         self.asked.append(text)
-        found = next((answer for begin, answer in self.answers.items() if text.startswith(begin)), [])
+        found: Any = next((answer for begin, answer in self.answers.items() if text.startswith(begin)), [])
         if isinstance(found, Exception):
             raise found
         self.left = list(self.rows if "FROM [dbo]" in text and "TOP 0" not in text else found)
@@ -93,7 +93,7 @@ class Played:
 def play(monkeypatch: pytest.MonkeyPatch) -> Any:
     def played(changed: Mapping[str, Any] = {}) -> Played:
         made = Played(changed)
-        monkeypatch.setattr(sqlserver_session.pytds, "connect", made.connect)
+        monkeypatch.setattr(pytds, "connect", made.connect)
         return made
 
     return played

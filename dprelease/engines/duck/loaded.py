@@ -164,7 +164,7 @@ def _layout_of(table: Table, asked: PassQuery, expected: Mapping[str, Loading]) 
     return Layout(table, wanted, grids_read(asked.catalog, table))
 
 
-def _first_rows(blocks: Iterator[list[Any]], most: int, last: list[bool]) -> Iterator[list[Any]]:
+def _first_rows(blocks: Iterator[Sequence[Any]], most: int, last: list[bool]) -> Iterator[Sequence[Any]]:
     """Blocks until they have so many rows; ``last`` is told when there are no more."""
     taken = 0
     for block in blocks:
