@@ -65,9 +65,7 @@ class Domain:
     @cached_property
     def _steps(self) -> list[int]:
         """The places of the domain's steps."""
-        of_each, clips = self.lowered.terms_of, self.lowered.clips
-        fed = {at for query in self.queries for term in of_each.get(query, ()) for at, _ in term.weights}
-        return sorted(fed | {at for query in self.queries for at in clips.get(query, ())})
+        return sorted({at for query in self.queries for at in self.lowered.drafts_of(query)})
 
     @property
     def is_one_draw(self) -> bool:

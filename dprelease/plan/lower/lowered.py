@@ -78,6 +78,11 @@ class Lowered:
     totals: Mapping[int, PlannedTotals]
     clips: Mapping[int, Mapping[int, Fraction]] = field(default_factory=dict)
 
+    def drafts_of(self, query: int) -> set[int]:
+        """The places of the drafts that a query pays for, those of its clips among them."""
+        fed = {at for term in self.terms_of.get(query, ()) for at, _ in term.weights}
+        return fed.union(self.clips.get(query, ()))
+
     def with_clips(self, query: int, parts: Mapping[int, Fraction]) -> dict[int, Fraction]:
         """The parts of a query's budget of all of its drafts, of those that have no clip to choose."""
         clips = self.clips.get(query, {})
