@@ -26,7 +26,7 @@ from dprelease.plan.document.approval import Signed
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish.accounting.levels import NONE, levels
 from dprelease.publish.base import NOTICE, Content
-from dprelease.publish.certificate.blocks import BLANK, Listed, Table, Words, texts_of
+from dprelease.publish.certificate.blocks import BLANK, BlockList, BlockTable, BlockText, texts_of
 from dprelease.publish.certificate.compiler import compiled
 from dprelease.publish.certificate.glyphs import COVERED, in_lines, printable
 from dprelease.publish.certificate.pdf import certificate_data, certificate_files, certificate_texts
@@ -65,8 +65,8 @@ def text_of(content: Content) -> str:
     return " ".join(" ".join(certificate_texts(content)).split())
 
 
-def tables_of(content: Content) -> dict[str, Table]:
-    return {each.caption: each for each in certificate_blocks(content) if isinstance(each, Table)}
+def tables_of(content: Content) -> dict[str, BlockTable]:
+    return {each.caption: each for each in certificate_blocks(content) if isinstance(each, BlockTable)}
 
 
 def with_office(content: Content, **said: Any) -> Content:
@@ -340,7 +340,7 @@ def test_every_letter_that_is_called_covered_is_one_and_others_are_written_as_nu
     assert len(covered) > 6000
     shown = [each for each in covered if printable(each) == each]
     assert len(shown) > 6000
-    assert compiled({**certificate_data(plain()), "blocks": [Listed(tuple(shown)).as_data()]}, MOMENT)
+    assert compiled({**certificate_data(plain()), "blocks": [BlockList(tuple(shown)).as_data()]}, MOMENT)
     assert printable("統\ue000\U0001f600") == "[U+7D71][U+E000][U+1F600]"
 
 
@@ -348,7 +348,7 @@ def test_every_letter_that_is_called_covered_is_one_and_others_are_written_as_nu
     "text", ["a" * 17, "a" * 400, "ö" * 40, "0123456789abcdef" * 4, "two words", "", "e\u0301" * 30]
 )
 def test_a_long_run_may_break_and_loses_no_sign(text: str) -> None:
-    (found,) = texts_of([Words(text)])
+    (found,) = texts_of([BlockText(text)])
     assert found == text
     longest = max(map(len, in_lines(text).split("\u200b")))
     assert longest <= 60

@@ -17,6 +17,7 @@ from dprelease.plan.explain.facts import plan_facts
 from dprelease.publish import Check, check_bundle, render, write
 from dprelease.publish.bundle.checks.rendering import Rendered
 from dprelease.publish.bundle.checks.whole_bundle import CHECKS
+from dprelease.publish.manifest import Manifest, sums_file
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
 
@@ -37,11 +38,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def forge(folder: Path, name: str, data: bytes) -> None:
-    """Change a file and put its new hash into the manifest."""
+    """Change a file and put its new hash into the manifest and the checksums."""
     (folder / name).write_bytes(data)
     manifest = json.loads((folder / "manifest.json").read_bytes())
     manifest["files"][name] = {"sha256": sha256(data), "bytes": len(data)}
     (folder / "manifest.json").write_text(dumps(manifest) + "\n")
+    (folder / "SHA256SUMS").write_bytes(sums_file(Manifest.from_canonical(dumps(manifest)), None))
 
 
 def test_what_was_rendered_is_what_is_written(bundle: Path) -> None:
@@ -71,7 +73,8 @@ def test_a_flipped_byte_is_found_in_every_file(bundle: Path, name: str) -> None:
     (bundle / name).write_bytes(bytes(data))
     assert failed(bundle)
     if name != "manifest.json":
-        detail = next(check.detail for check in check_bundle(bundle) if check.name == "files")
+        beside = name == "SHA256SUMS"
+        detail = next(check.detail for check in check_bundle(bundle) if check.name == (name if beside else "files"))
         assert name in detail
 
 
@@ -97,7 +100,7 @@ def test_any_flipped_byte_of_the_manifest_is_found(bundle: Path, monkeypatch: py
 @pytest.mark.parametrize("name", sorted(published().files))
 def test_a_dropped_file_is_found(bundle: Path, name: str) -> None:
     (bundle / name).unlink()
-    assert ("manifest" if name == "manifest.json" else "files") in failed(bundle)
+    assert {"manifest.json": "manifest", "SHA256SUMS": "SHA256SUMS"}.get(name, "files") in failed(bundle)
 
 
 @pytest.mark.parametrize("name", ["note.txt", "tables/more.csv", "new/file"])
@@ -328,7 +331,7 @@ def test_the_manifest_names_every_other_file() -> None:
     made = published().files
     manifest = json.loads(made["manifest.json"])
     assert made["manifest.json"] == (dumps(manifest) + "\n").encode()
-    assert set(manifest["files"]) == set(made) - {"manifest.json"}
+    assert set(manifest["files"]) == set(made) - {"manifest.json", "SHA256SUMS"}
     for name, entry in manifest["files"].items():
         assert entry == {"sha256": sha256(made[name]), "bytes": len(made[name])}
     assert manifest["plan_fingerprint"] == plan().fingerprint()

@@ -67,7 +67,7 @@ def test_the_bundle_has_exactly_these_files() -> None:
     tables |= {"tables/workbook.xlsx", "datapackage.json"}
     steps = {f"measurements/{step.id}.csv" for step in plan().steps} | {"measurements/recipe.json"}
     pages = {"index.html", "accounting.html", "accounting.json", "facts.json", "plan.json", "manifest.json"}
-    pages |= {"registry.yaml", "nist-800-226.md"}
+    pages |= {"registry.yaml", "nist-800-226.md", "SHA256SUMS"}
     assert set(published().files) == tables | steps | pages
 
 

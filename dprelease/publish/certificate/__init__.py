@@ -2,7 +2,7 @@
 
 Blocks of plain text become one PDF, by a template that takes every word from a value and none as markup.
 
->>> from dprelease.publish.certificate.blocks import Words
->>> Words("#eval(1) is three words of a title").as_data()
+>>> from dprelease.publish.certificate.blocks import BlockText
+>>> BlockText("#eval(1) is three words of a title").as_data()
 {'kind': 'words', 'text': '#eval(1) is three words of a title', 'look': 'plain'}
 """

@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from dprelease.publish.certificate.glyphs import BREAK, in_lines
 
-__all__ = ["BLANK", "Block", "Column", "Heading", "Listed", "Table", "Words", "texts_of"]
+__all__ = ["BLANK", "Block", "BlockColumn", "BlockHeading", "BlockList", "BlockTable", "BlockText", "texts_of"]
 
 BLANK = ""  # a cell that is a line to write on
 
 
 @dataclass(frozen=True)
-class Heading:
+class BlockHeading:
     """A heading of a section."""
 
     text: str
@@ -28,7 +28,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Words:
+class BlockText:
     """A paragraph; ``claim`` is what the whole certificate says, ``notice`` a warning that comes before all else."""
 
     text: str
@@ -40,7 +40,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Listed:
+class BlockList:
     """A list of sentences."""
 
     items: tuple[str, ...]
@@ -51,7 +51,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Column:
+class BlockColumn:
     """A column of a table.
 
     Attributes:
@@ -66,7 +66,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class BlockTable:
     """A table with its caption above it.
 
     Attributes:
@@ -77,7 +77,7 @@ class Table:
     """
 
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[BlockColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     tall: bool = False
 
@@ -94,7 +94,7 @@ class Table:
         }
 
 
-Block = Heading | Words | Listed | Table
+Block = BlockHeading | BlockText | BlockList | BlockTable
 
 
 def texts_of(blocks: Sequence[Block]) -> Iterator[str]:

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import Facts
-from dprelease.publish.certificate.blocks import BLANK, Block, Column, Heading, Table, Words
+from dprelease.publish.certificate.blocks import BLANK, Block, BlockColumn, BlockHeading, BlockTable, BlockText
 from dprelease.publish.html_text import utc
 from dprelease.spec.fields.office import Office
 
-__all__ = ["BLANK_LINES", "sign_off", "statements", "unsaid"]
+__all__ = ["BLANK_LINES", "office_statements", "sign_off", "unsaid"]
 
 BLANK_LINES = 3  # to sign on, where the specification names nobody
 _NOTHING = Office()
-_SIGNED = (Column("Role", 3), Column("Name", 3), Column("Date", 2), Column("Signature", 4))
-_STATED = (Column("What"), Column("Statement", 3))
+_SIGNED = (BlockColumn("Role", 3), BlockColumn("Name", 3), BlockColumn("Date", 2), BlockColumn("Signature", 4))
+_STATED = (BlockColumn("What"), BlockColumn("Statement", 3))
 
 
 def _office(plan: ReleasePlan) -> Office:
@@ -38,22 +38,22 @@ def unsaid(plan: ReleasePlan) -> tuple[tuple[str, str], ...]:
 
 def sign_off(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
     """The block to sign, and the approvals that the ledger has."""
-    yield Heading("Sign-off")
-    yield Words("Not valid unless signed by everybody who is named here, by hand or by a signature of this file.")
+    yield BlockHeading("Sign-off")
+    yield BlockText("Not valid unless signed by everybody who is named here, by hand or by a signature of this file.")
     named = tuple((each.role, each.name or BLANK, each.date or BLANK, BLANK) for each in _office(plan).signatories)
-    yield Table("To be signed", _SIGNED, named or ((BLANK, BLANK, BLANK, BLANK),) * BLANK_LINES, tall=True)
+    yield BlockTable("To be signed", _SIGNED, named or ((BLANK, BLANK, BLANK, BLANK),) * BLANK_LINES, tall=True)
     if not facts.approvals:
-        yield Words("Approvals of the plan: no approval of the plan was recorded.", "small")
+        yield BlockText("Approvals of the plan: no approval of the plan was recorded.", "small")
         return
-    heads = (Column("Name"), Column("Role"), Column("Signed the plan"), Column("Key", 2, "exact"))
+    heads = (BlockColumn("Name"), BlockColumn("Role"), BlockColumn("Signed the plan"), BlockColumn("Key", 2, "exact"))
     rows = tuple((each.name, each.role, utc(each.at), each.key) for each in facts.approvals)
-    yield Table("Approvals of the plan, as the ledger has them", heads, rows)
+    yield BlockTable("Approvals of the plan, as the ledger has them", heads, rows)
 
 
-def statements(plan: ReleasePlan) -> Iterator[Block]:
+def office_statements(plan: ReleasePlan) -> Iterator[Block]:
     """What the office answers for, in its own words."""
     office = _office(plan)
-    yield Heading("What the office states")
+    yield BlockHeading("What the office states")
     rows = (
         ("Controller, in the sense of the law", office.controller),
         ("Region, law and sector", office.jurisdiction),
@@ -62,4 +62,6 @@ def statements(plan: ReleasePlan) -> Iterator[Block]:
         ("Retention of the data", office.retention),
         ("Why this budget", office.why_this_budget),
     )
-    yield Table("In its own words; an empty line was left out, and may be filled in by whoever signs", _STATED, rows)
+    yield BlockTable(
+        "In its own words; an empty line was left out, and may be filled in by whoever signs", _STATED, rows
+    )

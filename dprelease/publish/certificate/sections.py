@@ -25,8 +25,8 @@ from dprelease.publish.accounting.levels import NONE, AttributeChange, Level, at
 from dprelease.publish.accounting.report import account_row
 from dprelease.publish.accounting.threat_model import MODEL, apart, release_identity
 from dprelease.publish.base import Content, Facts
-from dprelease.publish.certificate.blocks import Block, Column, Heading, Listed, Table, Words
-from dprelease.publish.certificate.office import sign_off, statements, unsaid
+from dprelease.publish.certificate.blocks import Block, BlockColumn, BlockHeading, BlockList, BlockTable, BlockText
+from dprelease.publish.certificate.office import office_statements, sign_off, unsaid
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
 
@@ -38,8 +38,8 @@ MOST_CHANGES = 30
 _LONGEST = 48  # signs of an exact rational
 _DIGITS = 9  # of a rational in the place of one that is longer
 _SEE = "see accounting.json"
-_LOSS = (Column("ε", 0, "number"), Column("δ", 0, "number"), Column("Factor", 0, "number"))
-_PAIRS = (Column("What"), Column("Statement", 3))
+_LOSS = (BlockColumn("ε", 0, "number"), BlockColumn("δ", 0, "number"), BlockColumn("Factor", 0, "number"))
+_PAIRS = (BlockColumn("What"), BlockColumn("Statement", 3))
 
 
 def certificate_blocks(content: Content) -> tuple[Block, ...]:
@@ -49,7 +49,7 @@ def certificate_blocks(content: Content) -> tuple[Block, ...]:
         _opening(content),
         _release(plan, facts),
         sign_off(plan, facts),
-        statements(plan),
+        office_statements(plan),
         _guarantee(content),
         _allocation(plan),
         _meaning(plan),
@@ -64,9 +64,9 @@ def certificate_blocks(content: Content) -> tuple[Block, ...]:
     blocks: list[Block] = []
     number = 0
     for each in (block for part in parts for block in part):
-        if isinstance(each, Heading):
+        if isinstance(each, BlockHeading):
             number += 1
-            blocks.append(Heading(f"{number}. {each.text}"))
+            blocks.append(BlockHeading(f"{number}. {each.text}"))
         else:
             blocks.append(each)
     return tuple(blocks)
@@ -76,21 +76,21 @@ def _opening(content: Content) -> Iterator[Block]:
     told, facts = said_everywhere(content), content.facts
     release, total = content.plan.release, _total(content.plan)
     if told["notice"]:
-        yield Words(told["notice"], "notice")
-    yield Words(f"Release {release.name}, period {release.period}", "lead")
+        yield BlockText(told["notice"], "notice")
+    yield BlockText(f"Release {release.name}, period {release.period}", "lead")
     alone = ", of the noisy measurements alone" if told["unprotected"] else ""
-    yield Words(f"ε = {total[0][2]}, δ = {total[1][2]} for each {told['unit']}{alone}", "claim")
+    yield BlockText(f"ε = {total[0][2]}, δ = {total[1][2]} for each {told['unit']}{alone}", "claim")
     if told["unprotected"]:
-        yield Words(f"{told['unprotected']} No figure of loss in this certificate covers them.", "strong")
+        yield BlockText(f"{told['unprotected']} No figure of loss in this certificate covers them.", "strong")
     if facts.signer:
-        yield Words(
+        yield BlockText(
             "Not valid unless signed. The bundle that holds this certificate is signed in manifest.sig by the key with "
             f"the fingerprint {facts.key_fingerprint}. Whoever holds a copy compares that fingerprint with one from "
             "the curator."
         )
-        yield Words(f"Public key: {facts.signer}", "small")
+        yield BlockText(f"Public key: {facts.signer}", "small")
     else:
-        yield Words(
+        yield BlockText(
             "Unsigned. Not valid unless signed. No key signed the bundle that holds this certificate: its hashes show "
             "accidents, not forgery."
         )
@@ -101,15 +101,15 @@ def _release(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
     found = [each for each in release_identity(plan, facts) if each[0] != "Signatories"]
     paid = f"; paid by entry {facts.paid_by}" if facts.paid_by else ""
     charged = ("Charged", f"{utc(facts.reserved_at)}, ledger entry {facts.ledger_sequence}{paid}")
-    yield Heading("The release")
-    yield Table("Identity of the release", _PAIRS, (*found, charged, *unsaid(plan)))
+    yield BlockHeading("The release")
+    yield BlockTable("Identity of the release", _PAIRS, (*found, charged, *unsaid(plan)))
 
 
 def _guarantee(content: Content) -> Iterator[Block]:
     plan = content.plan
     words, total = ACCOUNTANTS[plan.certified].words, _total(plan)
     told = said_everywhere(content)
-    yield Heading("The guarantee")
+    yield BlockHeading("The guarantee")
     rows = (
         ("Who is protected", who_is_protected(plan)),
         ("Relation", f"{plan.neighboring}: {told['relation']}"),
@@ -117,11 +117,11 @@ def _guarantee(content: Content) -> Iterator[Block]:
         ("Framework", f"{words.framework} (accountant {plan.certified})"),
         ("Conversion theorem", words.theorem),
     )
-    yield Table("Unit, relation and framework", _PAIRS, rows)
-    heads = (Column("Figure", 2), Column("Rational", 2, "exact"), Column("Rounded up", 0, "number"))
-    yield Table("Total loss, as a rational and rounded up", heads, tuple(total))
+    yield BlockTable("Unit, relation and framework", _PAIRS, rows)
+    heads = (BlockColumn("Figure", 2), BlockColumn("Rational", 2, "exact"), BlockColumn("Rounded up", 0, "number"))
+    yield BlockTable("Total loss, as a rational and rounded up", heads, tuple(total))
     cut = "“≤” stands before a rational that was rounded up because the exact one is too long to print. "
-    yield Words(
+    yield BlockText(
         f"{cut if any(each[1].startswith('≤') for each in total) else ''}ρ is what the draws cost under "
         "zero-concentrated differential privacy, whichever accountant certifies the release.",
         "small",
@@ -167,8 +167,8 @@ def _part(value: Fraction) -> tuple[str, str]:
 def _allocation(plan: ReleasePlan) -> Iterator[Block]:
     every = levels(plan)
     levelled = any(level.name != NONE for level in every)
-    yield Heading("Allocation")
-    yield Words(
+    yield BlockHeading("Allocation")
+    yield BlockText(
         "The share is the part of the budget by which the noise was scaled; the shares are exact and add up to one."
         + (
             " The levels are those of a workload, or first key columns that are nested in one another by the "
@@ -181,24 +181,28 @@ def _allocation(plan: ReleasePlan) -> Iterator[Block]:
     )
     if len(every) > 1:
         heads = (
-            Column("Level"),
-            Column("Share of the release", 1, "exact"),
-            Column("Percent", 0, "number"),
-            Column("Queries", 0, "number"),
+            BlockColumn("Level"),
+            BlockColumn("Share of the release", 1, "exact"),
+            BlockColumn("Percent", 0, "number"),
+            BlockColumn("Queries", 0, "number"),
         )
         rows = [(level.name, *_part(level.share), str(len(level.queries))) for level in every[:MOST_ALLOCATED]]
-        yield Table("Shares of the levels", heads, tuple(rows))
+        yield BlockTable("Shares of the levels", heads, tuple(rows))
     yield _by_query(every, levelled)
 
 
-def _by_query(every: tuple[Level, ...], levelled: bool) -> Table:
+def _by_query(every: tuple[Level, ...], levelled: bool) -> BlockTable:
     own = any(each.reveals for level in every for each in level.queries)
-    heads = [Column("Query", 2)]
+    heads = [BlockColumn("Query", 2)]
     if levelled:
-        heads += [Column("Level", 1), Column("Share of the level", 1, "exact")]
-    heads += [Column("Share of the release", 1, "exact"), Column("Percent", 0, "number"), Column("ρ", 0, "number")]
+        heads += [BlockColumn("Level", 1), BlockColumn("Share of the level", 1, "exact")]
+    heads += [
+        BlockColumn("Share of the release", 1, "exact"),
+        BlockColumn("Percent", 0, "number"),
+        BlockColumn("ρ", 0, "number"),
+    ]
     if own:
-        heads += [Column("Own δ", 0, "number")]
+        heads += [BlockColumn("Own δ", 0, "number")]
     rows = []
     for level, each in [(one, each) for one in every for each in one.queries]:
         within = (level.name, _part(each.within)[0]) if levelled else ()
@@ -208,29 +212,31 @@ def _by_query(every: tuple[Level, ...], levelled: bool) -> Table:
     return _cut(caption, tuple(heads), rows, MOST_ALLOCATED, "allocation")
 
 
-def _cut(caption: str, heads: tuple[Column, ...], rows: list[tuple[str, ...]], most: int, where: str) -> Table:
+def _cut(
+    caption: str, heads: tuple[BlockColumn, ...], rows: list[tuple[str, ...]], most: int, where: str
+) -> BlockTable:
     """A table of the first rows; its caption says how many there are, and where all of them are."""
     if len(rows) > most:
         all_of_them = f", all of them are in accounting.json, under “{where}”" if where else ""
         caption = f"{caption}: the first {most} of {len(rows)}{all_of_them}"
-    return Table(caption, heads, tuple(rows[:most]))
+    return BlockTable(caption, heads, tuple(rows[:most]))
 
 
 def _meaning(plan: ReleasePlan) -> Iterator[Block]:
     rows, _ = meanings(plan)
-    yield Heading("What the loss means")
-    yield Words(
+    yield BlockHeading("What the loss means")
+    yield BlockText(
         "Each line is about two data sets that differ in what the line says and in nothing else: the probability of "
         "any set of outcomes with the one is at most the factor times that with the other, plus δ."
     )
-    heads = (Column("What differs"), Column("Draws", 0, "number"), *_LOSS)
+    heads = (BlockColumn("What differs"), BlockColumn("Draws", 0, "number"), *_LOSS)
     told = [tuple(each[name] for name in ("what", "draws", "epsilon", "delta", "factor")) for each in rows]
-    yield Table("Loss by what may differ", heads, tuple(told))
+    yield BlockTable("Loss by what may differ", heads, tuple(told))
     found = attribute_changes(plan)
     if not found:
         return
     spoken = f"; all figures by {plan.certified}" if plan.accounting != "auto" else ""
-    heads = (Column("Attribute"), Column("Draws that depend on it", 0, "number"), *_LOSS)
+    heads = (BlockColumn("Attribute"), BlockColumn("Draws that depend on it", 0, "number"), *_LOSS)
     caption = f"One attribute of one {plan.unit} changed, all else equal{spoken}"
     yield _cut(caption, heads, [_changed(each) for each in found], MOST_CHANGES, "")
     notes = []
@@ -241,7 +247,7 @@ def _meaning(plan: ReleasePlan) -> Iterator[Block]:
     if len(found) <= MOST_CHANGES:
         notes.append("An attribute that is not listed is read by no draw.")
     if notes:
-        yield Words(" ".join(notes), "small")
+        yield BlockText(" ".join(notes), "small")
 
 
 def _changed(each: AttributeChange) -> tuple[str, ...]:
@@ -253,89 +259,94 @@ def _changed(each: AttributeChange) -> tuple[str, ...]:
 
 def _draws(plan: ReleasePlan) -> Iterator[Block]:
     laws = laws_of_loss(plan)
-    yield Heading("Draws of noise")
-    yield Words(
+    yield BlockHeading("Draws of noise")
+    yield BlockText(
         f"Sensitivity is how far one {plan.unit} can move a step, and scale the size of its noise, both in steps of "
         f"its grid{f'; the loss follows: {laws}' if laws else ''}."
     )
     heads = (
-        Column("Step", 2),
-        Column("What is added up", 2),
-        Column("Noise", 2),
-        Column("Cells", 0, "number"),
-        Column("Sensitivity", 0, "number"),
-        Column("Scale", 0, "number"),
-        Column("Loss", 0, "number"),
+        BlockColumn("Step", 2),
+        BlockColumn("What is added up", 2),
+        BlockColumn("Noise", 2),
+        BlockColumn("Cells", 0, "number"),
+        BlockColumn("Sensitivity", 0, "number"),
+        BlockColumn("Scale", 0, "number"),
+        BlockColumn("Loss", 0, "number"),
     )
     names = ("id", "measured", "mechanism", "cells", "sensitivity", "scale", "loss")
     rows = [tuple(row[name] for name in names) for row in map(draw_row, plan.steps[:MOST_STEPS])]
     caption = "Steps in the order in which they ran"
     if len(plan.steps) > MOST_STEPS:
         caption += f": the first {MOST_STEPS} of {len(plan.steps)}, all of them are in accounting.json, under “steps”"
-    yield Table(caption, heads, tuple(rows))
+    yield BlockTable(caption, heads, tuple(rows))
 
 
 def _alternatives(plan: ReleasePlan) -> Iterator[Block]:
     """What else was considered: by the office in its words, by the planner in figures."""
     said = plan.office.alternatives if plan.office is not None else ()
     planned = other_ways(plan)
-    yield Heading("Alternatives considered")
-    heads = (Column("Budget"), Column("Accuracy", 2), Column("Why it was not taken", 2))
+    yield BlockHeading("Alternatives considered")
+    heads = (BlockColumn("Budget"), BlockColumn("Accuracy", 2), BlockColumn("Why it was not taken", 2))
     rows = tuple((each.budget, each.accuracy, each.why_not) for each in said) or (("", "", ""),)
-    yield Table("By the office, in its own words", heads, rows)
+    yield BlockTable("By the office, in its own words", heads, rows)
     if planned:
-        heads = (Column("Way"), Column("Noise, this plan's being 1", 0, "number"), Column("Why not"))
+        heads = (BlockColumn("Way"), BlockColumn("Noise, this plan's being 1", 0, "number"), BlockColumn("Why not"))
         rows = tuple((each["name"], each["noise"], each["why_not"]) for each in planned)
-        yield Table("By the planner, at this budget", heads, rows)
+        yield BlockTable("By the planner, at this budget", heads, rows)
 
 
 def _unprotected(plan: ReleasePlan) -> Iterator[Block]:
-    yield Heading("What is not protected")
-    yield Listed(tuple(not_protected(plan)))
+    yield BlockHeading("What is not protected")
+    yield BlockList(tuple(not_protected(plan)))
     references = sorted(plan.catalog.references.items())
     if references:
-        heads = (Column("Reference"), Column("File"), Column("SHA-256", 2, "exact"))
+        heads = (BlockColumn("Reference"), BlockColumn("File"), BlockColumn("SHA-256", 2, "exact"))
         rows = tuple((name, each.file, each.sha256) for name, each in references)
-        yield Table("Public references that were used", heads, rows)
+        yield BlockTable("Public references that were used", heads, rows)
 
 
 def _after(plan: ReleasePlan) -> Iterator[Block]:
-    yield Heading("After the noise")
-    yield Listed(tuple(post_processing(plan)))
+    yield BlockHeading("After the noise")
+    yield BlockList(tuple(post_processing(plan)))
 
 
 def _accounts(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
-    yield Heading("Accounts")
+    yield BlockHeading("Accounts")
     if plan.release.revisions:
-        yield Words(f"Here “this release” is all {1 + plan.release.revisions} publications of the period.")
+        yield BlockText(f"Here “this release” is all {1 + plan.release.revisions} publications of the period.")
     every = [account_row(plan, each) for each in (*facts.accounts, *facts.windows)]
     if not every:
-        yield Words("No account was charged.")
+        yield BlockText("No account was charged.")
         return
     names = ("name", "unit", "composition", "before", "alone", "after", "delta", "cap")
     numbers = ("Before", "This release alone", "After", "At δ", "Cap")
-    heads = (*map(Column, ("Account", "Unit", "Adds up by")), *(Column(each, 0, "number") for each in numbers))
-    yield Table(
+    heads = (
+        *map(BlockColumn, ("Account", "Unit", "Adds up by")),
+        *(BlockColumn(each, 0, "number") for each in numbers),
+    )
+    yield BlockTable(
         "ε of each account at its δ, rounded up", heads, tuple(tuple(row[name] for name in names) for row in every)
     )
     for text in apart(plan):
-        yield Words(text)
+        yield BlockText(text)
 
 
 def _provenance(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
-    yield Heading("Software and provenance")
+    yield BlockHeading("Software and provenance")
     rows = (
         ("Plan", facts.plan_fingerprint),
         ("Specification", plan.spec_fingerprint),
         ("Ledger entry", f"{facts.ledger_sequence}, charged {utc(facts.reserved_at)}"),
         ("Ledger hash", facts.ledger_hash),
     )
-    yield Table("Where it comes from", (Column("What"), Column("Fingerprint", 3, "exact")), rows)
+    yield BlockTable("Where it comes from", (BlockColumn("What"), BlockColumn("Fingerprint", 3, "exact")), rows)
     software = tuple(sorted(facts.environment.items())) or (("none", "not stated"),)
-    yield Table("Software, sampler and source of randomness", (Column("Name"), Column("Version or kind", 3)), software)
+    yield BlockTable(
+        "Software, sampler and source of randomness", (BlockColumn("Name"), BlockColumn("Version or kind", 3)), software
+    )
 
 
 def _limits() -> Iterator[Block]:
-    yield Heading("Limits")
-    yield Words(f"{MODEL} Not covered:")
-    yield Listed(tuple(NOT_COVERED))
+    yield BlockHeading("Limits")
+    yield BlockText(f"{MODEL} Not covered:")
+    yield BlockList(tuple(NOT_COVERED))
