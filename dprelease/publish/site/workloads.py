@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -88,7 +88,7 @@ class Crosstabs:
     tables: Mapping[str, PublishedTable]
     paths: Mapping[str, str]
     listed: bool
-    shown: Mapping[str, str]
+    shown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -217,13 +217,13 @@ def crosstabs_of(
     workloads: Sequence[Workload],
     tables: Sequence[PublishedTable],
     places: Sequence[Paged],
-    shown: Mapping[str, Mapping[str, str]],
+    shown: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[Crosstabs, ...]:
-    """Every workload with its tables, in the order of the plan."""
+    """Every workload with its tables, in the order of the plan; ``shown``: by table the titles of columns."""
     named = {table.name: table for table in tables}
     paths = {table.name: place.pages[0].path for table, place in zip(tables, places, strict=True) if place.pages}
     listed = sum(len(each.tables) for each in workloads) <= MOST_LISTED
-    return tuple(Crosstabs(each, named, paths, listed, shown.get(each.table, {})) for each in workloads)
+    return tuple(Crosstabs(each, named, paths, listed, (shown or {}).get(each.table, {})) for each in workloads)
 
 
 def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, bytes]:
