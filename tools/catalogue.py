@@ -18,8 +18,8 @@ from dprelease.words import Catalogue, folded, read_catalogue
 from dprelease.words.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[1] / "dprelease"
-_ONE = {"say", "marked", "translated"}
-_MANY = {"say_many", "marked_many"}
+_ONE = {"phrase", "marked"}
+_MANY = {"phrase_many", "marked_many"}
 _SAID = "from dprelease.words import"
 _PLACE = re.compile(r"%\((\w+)\)s")
 Message = str | tuple[str, str]

@@ -22,9 +22,9 @@ from dprelease.words import (
     Catalogue,
     CatalogueError,
     catalogue,
+    phrase,
+    phrase_many,
     read_catalogue,
-    say,
-    say_many,
     speaking,
 )
 from tests.unit import formats_example, languages_example, unadjusted_example
@@ -95,14 +95,14 @@ def test_a_catalogue_with_a_mistake_is_refused(text: str, wrong: str) -> None:
 
 def test_a_sentence_that_no_catalogue_has_is_an_error_and_never_english_in_silence() -> None:
     with speaking("de"), pytest.raises(KeyError):
-        say("Nobody translated this.")
+        phrase("Nobody translated this.")
 
 
 def test_a_number_takes_the_form_of_its_language() -> None:
     forms = {}
     for tag in LANGUAGES:
         with speaking(tag):
-            forms[tag] = [say_many("{number} row", "{number} rows", number) for number in (0, 1, 2, 1234)]
+            forms[tag] = [phrase_many("{number} row", "{number} rows", number) for number in (0, 1, 2, 1234)]
     assert forms == {
         "en": ["0 rows", "1 row", "2 rows", "1,234 rows"],
         "de": ["0 Zeilen", "1 Zeile", "2 Zeilen", "1.234 Zeilen"],

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
-from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
@@ -31,15 +30,15 @@ from dprelease.publish.figure_words import (
 )
 from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import at_most, odds_factor, percent
-from dprelease.publish.packed import size_in
 from dprelease.publish.site.chart import Chart, charts_of
 from dprelease.publish.site.front import key_figures, series_of, tables_on_front
+from dprelease.publish.site.linked_files import Download, downloads, others
 from dprelease.publish.site.localised import described_by_author, in_spoken_language, languages_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
-from dprelease.words import LANGUAGES, listed, marked, say, speaking, spoken, written
+from dprelease.words import LANGUAGES, in_a_row, phrase, speaking, spoken
 
 __all__ = ["html_files", "site_files"]
 
@@ -47,27 +46,6 @@ INDEX = "index.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
-# Files of every bundle; these need not be made before the page.
-ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
-_BESIDE = {
-    "measurements/recipe.json": marked("the noisy measurements themselves, and how every number was made of them"),
-    "accounting.json": marked("the same for programs"),
-    "registry.yaml": marked("an entry for the registry of deployments of differential privacy"),
-    "nist-800-226.md": marked("answers to what NIST SP 800-226 asks"),
-    "plan.json": marked("everything that was decided before the data was read"),
-    "facts.json": marked("what the ledger and the environment said"),
-    "manifest.json": marked("every file with its size and SHA-256"),
-}
-# What is listed first, in this order; files of formats that are not named here stand before all else.
-_ORDER = (
-    "tables/workbook.xlsx",
-    "datapackage.json",
-    "measurements/recipe.json",
-    "accounting.html",
-    "accounting.json",
-    "certificate.pdf",
-)
-_SIGNATURE = ("manifest.sig", marked("the signature over the manifest"))
 
 
 @dataclass(frozen=True)
@@ -306,7 +284,7 @@ def _account(facts: AccountFacts) -> dict[str, str]:
     most = (
         ""
         if cap.epsilon is None
-        else say("ε = {epsilon} at δ = {delta}", epsilon=at_most(cap.epsilon), delta=at_most(cap.delta))
+        else phrase("ε = {epsilon} at δ = {delta}", epsilon=at_most(cap.epsilon), delta=at_most(cap.delta))
     )
     return {"name": facts.label, "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
@@ -330,11 +308,13 @@ def _section(
         about=(
             *described_by_author(content.plan, table.name if crosstabs is None else crosstabs.workload.name),
             *about_rows(content.plan, query),
-            *([say(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
+            *([phrase(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
             *rounded_words(table),
         ),
         beside=not_in_the_margins(content.plan, query) if table.measures else (),
-        below=say("the noisy {measure} was below {limit}", measure=limit[0], limit=at_most(limit[1])) if limit else "",
+        below=phrase("the noisy {measure} was below {limit}", measure=limit[0], limit=at_most(limit[1]))
+        if limit
+        else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
         moved=moved,
@@ -359,8 +339,8 @@ def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
 def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
     if query is None or (measure.measure is None and query.workload is None):
         if measure.unadjusted is None:
-            return say("made of published numbers; its margin covers their noise, by simulation")
-        return say("made of published numbers; its interval covers their noise, by simulation")
+            return phrase("made of published numbers; its margin covers their noise, by simulation")
+        return phrase("made of published numbers; its interval covers their noise, by simulation")
     return described(measure.measure or query.measures[measure.name], plan.catalog.tables[query.table], str(plan.unit))
 
 
@@ -377,50 +357,16 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     found: dict[str, list[dict[str, Any]]] = {}
     for table, entry in tables:
         names = [column.shown for column in table.key_columns]
-        keys = say("By {columns}", columns=listed(names)) if names else say("One number each")
-        found.setdefault(say("Derived tables") if table.derived else keys, []).append(entry)
+        keys = phrase("By {columns}", columns=in_a_row(names)) if names else phrase("One number each")
+        found.setdefault(phrase("Derived tables") if table.derived else keys, []).append(entry)
     if len(found) > _MOST_GROUPS:
         entries = [entry for _, entry in tables]
         starts = range(0, len(entries), _RUN)
         runs = (entries[start : start + _RUN] for start in starts)
         found = {
-            say("Tables {first} to {last}", first=at + 1, last=at + len(run)): list(run)
+            phrase("Tables {first} to {last}", first=at + 1, last=at + len(run)): list(run)
             for at, run in zip(starts, runs, strict=True)
         }
     return [
         {"name": f"group-{at}", "heading": words, "entries": each} for at, (words, each) in enumerate(found.items(), 1)
     ]
-
-
-@dataclass(frozen=True)
-class Download:
-    """A file to link to; ``size`` is empty where it is not known yet."""
-
-    path: str
-    label: str
-    media: str
-    size: str
-
-
-def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
-    """The files of one table, among those made so far."""
-    made = ((each, each.path(name)) for each in FORMATS.values() if each.ending)
-    return tuple(
-        Download(path, each.label, each.media_type, size(size_in(files, path))) for each, path in made if path in files
-    )
-
-
-def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str], ...]:
-    """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
-    told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
-    order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
-    in_order = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
-    found = [(path, say(told[path])) for path in in_order if path in files or path in ALWAYS]
-    return (*found, (_SIGNATURE[0], say(_SIGNATURE[1]))) if signed else tuple(found)
-
-
-def size(count: int) -> str:
-    """A number of bytes as a person reads it."""
-    if count < 1000:
-        return say("{count} bytes", count=count)
-    return written(f"{count / 1000:,.1f}" if count < 1e6 else f"{count / 1e6:,.1f}") + (" kB" if count < 1e6 else " MB")

@@ -8,7 +8,13 @@ from typing import get_args
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
 from dprelease.measures import Measure
-from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_rounding, check_table_names
+from dprelease.spec.checks.after import (
+    check_exact_counts,
+    check_names,
+    check_postprocess,
+    check_rounding,
+    check_table_names,
+)
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column, check_partition
 from dprelease.spec.checks.derived import check_computed_column
@@ -16,7 +22,6 @@ from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_counted, check_measures
-from dprelease.spec.checks.names import check_names
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit
