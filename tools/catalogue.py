@@ -14,12 +14,12 @@ from pathlib import Path
 
 from jinja2 import Environment, nodes
 
-from dprelease.words import folded, read_catalogue
+from dprelease.words import Catalogue, folded, read_catalogue
 from dprelease.words.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[1] / "dprelease"
-_ONE = {"say", "marked", "translated"}
-_MANY = {"say_many", "marked_many"}
+_ONE = {"phrase", "marked"}
+_MANY = {"phrase_many", "marked_many"}
 _SAID = "from dprelease.words import"
 _PLACE = re.compile(r"%\((\w+)\)s")
 Message = str | tuple[str, str]
@@ -81,12 +81,20 @@ def written(tag: str, said: dict[Message, Message]) -> str:
         if isinstance(message, str):
             blocks.append(f"{at}msgid {_quoted(message)}\nmsgstr {_quoted(str(said.get(message, '')))}\n")
         else:
-            one, many = said.get(message, ("", ""))
+            found = said.get(message, "")
+            one, many = found if isinstance(found, tuple) else ("", "")
             blocks.append(
                 f"{at}msgid {_quoted(message[0])}\nmsgid_plural {_quoted(message[1])}\n"
                 f"msgstr[0] {_quoted(one)}\nmsgstr[1] {_quoted(many)}\n"
             )
     return "\n".join(blocks)
+
+
+def all_said(held: Catalogue) -> dict[Message, Message]:
+    """What a catalogue has, of either form."""
+    found: dict[Message, Message] = dict(held.one)
+    found.update(held.many)
+    return found
 
 
 def _quoted(text: str) -> str:
@@ -98,7 +106,7 @@ def main(tag: str) -> int:
     """Write the catalogue anew; how many sentences have no translation."""
     path = ROOT / "words" / f"{tag}.po"
     known = read_catalogue(path.read_text(encoding="utf-8"), whole=False) if path.exists() else None
-    said: dict[Message, Message] = {} if known is None else {**known.one, **known.many}
+    said = {} if known is None else all_said(known)
     path.write_text(written(tag, said), encoding="utf-8")
     return sum(message not in said for message in messages())
 

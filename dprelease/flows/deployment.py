@@ -175,9 +175,11 @@ def product_of(path: Path) -> Product:
 
 def _description(loaded: Loaded, kind: Per, accounts: Sequence[str]) -> str:
     from dprelease.plan.explain.facts import budget_facts
+    from dprelease.spec.fields.told import first_said
 
     spec = loaded.spec
-    title = (spec.release.title or spec.release.name).replace(spec.release.period, f"({kind})")
+    said = first_said(spec.release.title, spec.release.languages)
+    title = (said or spec.release.name).replace(spec.release.period, f"({kind})")
     budget = ", ".join(f"{name} {value}" for name, value in budget_facts(spec.privacy.budget).items())
     return (
         f"**{title}**, released once for every {kind}.\n\n"

@@ -15,7 +15,7 @@ from dprelease.measures.base import Flaw, Measure
 from dprelease.measures.estimates import Expected
 from dprelease.measures.text import FormulaTerm, exact_text, operand, weighed
 from dprelease.noise import Law
-from dprelease.words import say
+from dprelease.words import phrase
 
 __all__ = ["Clipped", "Ranged", "Summed", "clip_of", "in_proportion", "joint_margins", "mean_of"]
 
@@ -84,40 +84,40 @@ class Ranged(Measure):
             low, high = map(exact_text, limits)
             if self.chosen_clip is not None:
                 moved = (
-                    say(
+                    phrase(
                         ", what one {unit} adds up to in a cell first moved into 0 to a clip that noise has chosen, "
                         "{high} at most",
                         unit=one,
                         high=high,
                     )
                     if self.per(table) == "unit_cell"
-                    else say(
+                    else phrase(
                         ", each value first moved into 0 to a clip that noise has chosen, {high} at most", high=high
                     )
                 )
             elif self.per(table) == "unit_cell":
-                moved = say(
+                moved = phrase(
                     ", what one {unit} adds up to in a cell first moved into {low} to {high}",
                     unit=one,
                     low=low,
                     high=high,
                 )
             else:
-                moved = say(", each value first moved into {low} to {high}", low=low, high=high)
+                moved = phrase(", each value first moved into {low} to {high}", low=low, high=high)
         weight = self.row_weight(table)
         told = "" if weight is None else weighed(weight)
         words = {"name": name, "column": table.column(str(self.column)).shown, "unit": unit}
         value = (
-            say("{name} of {column}{unit}", **words)
+            phrase("{name} of {column}{unit}", **words)
             if weight is None
-            else say("weighted {name} of {column}{unit}", **words)
+            else phrase("weighted {name} of {column}{unit}", **words)
         )
         return f"{value}{moved}{told}"
 
     def unit_of(self, table: Table) -> str:
         """The unit of the column in words, with the blank before it; empty where none is declared."""
         unit = table.column(str(self.column)).measured_in
-        return say(" in {unit}", unit=unit) if unit else ""
+        return phrase(" in {unit}", unit=unit) if unit else ""
 
 
 class Clipped(Ranged):

@@ -16,7 +16,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand, weighed
 from dprelease.noise import Law
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 __all__ = ["Count", "CountDistinct"]
 
@@ -127,17 +127,17 @@ class Count(_Counting):
         weight = self.row_weight(table)
         if weight is not None:
             if self.column is None:
-                return say("weighted number of records") + weighed(weight)
-            return say(
+                return phrase("weighted number of records") + weighed(weight)
+            return phrase(
                 "weighted number of records in which {column} has a value", column=table.column(self.count).shown
             ) + weighed(weight)
         if self.count == "units" and table.unit_id is not None:
-            return say("number of units: each {unit} once in a cell", unit=unit)
+            return phrase("number of units: each {unit} once in a cell", unit=unit)
         if self.column is None and table.unit_id is not None:
-            return say("number of rows")
+            return phrase("number of rows")
         if self.column is None:
-            return say("number of rows; a row is declared to be one {unit}", unit=unit)
-        return say("number of rows in which {column} has a value", column=table.column(self.count).shown)
+            return phrase("number of rows; a row is declared to be one {unit}", unit=unit)
+        return phrase("number of rows in which {column} has a value", column=table.column(self.count).shown)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the rows, the units, or the non-null values of a column."""
@@ -167,7 +167,7 @@ class CountDistinct(_Counting):
 
     def described(self, table: Table, unit: str) -> str:
         """The number of the column's different values, in words."""
-        return say("number of different values of {column}", column=table.column(self.count_distinct).shown)
+        return phrase("number of different values of {column}", column=table.column(self.count_distinct).shown)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the different non-null values of the column."""

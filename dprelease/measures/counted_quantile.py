@@ -21,7 +21,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 __all__ = [
     "FEWEST_CLASSES",
@@ -100,7 +100,7 @@ class CountedQuantile(_Counted):
     def described(self, table: Table, unit: str) -> str:
         """The rank in percent."""
         return self.of_values(
-            say("quantile at {percent} %", percent=exact_text(100 * self.at)), self.unit_of(table), table, unit
+            phrase("quantile at {percent} %", percent=exact_text(100 * self.at)), self.unit_of(table), table, unit
         )
 
     def grid(self, quantities: Sequence[Quantity]) -> Fraction:
@@ -156,7 +156,7 @@ class CountedRatio(_Counted):
     def described(self, table: Table, unit: str) -> str:
         """Both ranks in percent."""
         over, under = exact_text(100 * self.over), exact_text(100 * self.under)
-        ranks = say("quantile at {over} % over that at {under} %", over=over, under=under)
+        ranks = phrase("quantile at {over} % over that at {under} %", over=over, under=under)
         return self.of_values(ranks, "", table, unit)
 
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:
@@ -222,9 +222,9 @@ class CountedShare(_Counted):
     def described(self, table: Table, unit: str) -> str:
         """The value in its unit."""
         words = self.of_values(
-            say("share below {value}{unit}", value=exact_text(self.below), unit=self.unit_of(table)), "", table, unit
+            phrase("share below {value}{unit}", value=exact_text(self.below), unit=self.unit_of(table)), "", table, unit
         )
-        return say("{words}, in percent", words=words) if self.show == "percent" else words
+        return phrase("{words}, in percent", words=words) if self.show == "percent" else words
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """The counts of classes, one of which begins at the value; as for all such numbers.

@@ -16,7 +16,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 __all__ = ["Mean"]
 
@@ -43,7 +43,7 @@ class Mean(Summed):
 
     def described(self, table: Table, unit: str) -> str:
         """In the unit of the column."""
-        return self.of_values(say("mean"), self.unit_of(table), table, unit)
+        return self.of_values(phrase("mean"), self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Two: the centred sum, and the number of non-null values."""

@@ -37,7 +37,7 @@ from dprelease.measures.counted_quantile import (
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 __all__ = ["Max", "Min", "Quantile", "Quantiles", "quantile_name"]
 
@@ -76,11 +76,11 @@ class Quantile(Ranged):
 
     def described(self, table: Table, unit: str) -> str:
         """The rank in percent, or which end it is."""
-        name = say("quantile at {percent} %", percent=exact_text(100 * self.at))
+        name = phrase("quantile at {percent} %", percent=exact_text(100 * self.at))
         if self.at == 0:
-            name = say("least value, which noise places roughly,")
+            name = phrase("least value, which noise places roughly,")
         elif self.at == 1:
-            name = say("largest value, which noise places roughly,")
+            name = phrase("largest value, which noise places roughly,")
         return self.of_values(name, self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:

@@ -26,7 +26,7 @@ from dprelease.measures.quotients import Draw, quotients, widest_reach, with_end
 from dprelease.measures.sum import Sum
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 if TYPE_CHECKING:
     Part = Measure  # any kind that is planned as it is written; ``measures`` says which ones there are
@@ -106,8 +106,8 @@ class PlannedRatio(Measure):
 
     def described(self, table: Table, unit: str) -> str:
         """By the names of the two measures."""
-        words = say("{above} divided by {below}", above=self.ratio[0], below=self.ratio[1])
-        return say("{words}, in percent", words=words) if self.show == "percent" else words
+        words = phrase("{above} divided by {below}", above=self.ratio[0], below=self.ratio[1])
+        return phrase("{words}, in percent", words=words) if self.show == "percent" else words
 
     def size(self, first: Quantity) -> int:
         """Not told by the first of its quantities: no ratio is of ratios."""

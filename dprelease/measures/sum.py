@@ -16,7 +16,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 __all__ = ["Sum"]
 
@@ -46,7 +46,7 @@ class Sum(Summed):
 
     def described(self, table: Table, unit: str) -> str:
         """In the unit of the column."""
-        return self.of_values(say("sum"), self.unit_of(table), table, unit)
+        return self.of_values(phrase("sum"), self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the clipped sum in grid steps."""

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.weight import RowWeight
-from dprelease.words import say, written
+from dprelease.words import number_written, phrase
 
 __all__ = ["Formula", "FormulaTerm", "decimal", "exact_text", "operand", "weighed"]
 
@@ -55,7 +55,7 @@ def operand(value: int | Fraction) -> str:
 def decimal(number: Decimal) -> str:
     """Plain digits in groups of three, with a minus sign that is not a hyphen; in the language that is spoken."""
     text = f"{number:,f}" if number else f"{abs(number):,f}"
-    return written(text.replace("-", "−"))
+    return number_written(text.replace("-", "−"))
 
 
 def exact_text(value: Fraction) -> str:
@@ -70,7 +70,7 @@ def weighed(weight: RowWeight) -> str:
     >>> weighed(RowWeight(column="PWGTP", step=Fraction(1), clip=500))
     ', each record counting as often as its PWGTP says, at most 500 times'
     """
-    return say(
+    return phrase(
         ", each record counting as often as its {column} says, at most {most} times",
         column=weight.column,
         most=exact_text(weight.in_units),

@@ -25,7 +25,7 @@ from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 __all__ = ["LARGEST_SQUARE", "Stddev", "Variance"]
 
@@ -118,8 +118,8 @@ class Variance(_Moments):
         """In squared units of the column."""
         named = table.column(self.variance).measured_in
         squared = f"{named}²" if named.isalpha() else f"({named})²"
-        told = say(" in {unit}", unit=squared) if named else say(" in squared units of the column")
-        return self.of_values(say("variance"), told, table, unit)
+        told = phrase(" in {unit}", unit=squared) if named else phrase(" in squared units of the column")
+        return self.of_values(phrase("variance"), told, table, unit)
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """In squared units of the column."""
@@ -164,7 +164,7 @@ class Stddev(_Moments):
 
     def described(self, table: Table, unit: str) -> str:
         """In the unit of the column."""
-        return self.of_values(say("standard deviation"), self.unit_of(table), table, unit)
+        return self.of_values(phrase("standard deviation"), self.unit_of(table), table, unit)
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """In units of the column."""

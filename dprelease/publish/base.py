@@ -21,7 +21,7 @@ from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
 from dprelease.spec.fields.theme import Theme
-from dprelease.words import listed, marked, say
+from dprelease.words import in_a_row, marked, phrase
 
 __all__ = [
     "NOTICE",
@@ -98,9 +98,9 @@ class Restated(GrownValue):
     @property
     def what(self) -> str:
         """What was wrong, as far as it can be told."""
-        wrong = [say("the data were corrected")] if self.data == "corrected" else []
-        wrong += [say("what is measured was changed")] if self.measured == "changed" else []
-        return listed(wrong)
+        wrong = [phrase("the data were corrected")] if self.data == "corrected" else []
+        wrong += [phrase("what is measured was changed")] if self.measured == "changed" else []
+        return in_a_row(wrong)
 
 
 class Looked(GrownValue):

@@ -14,7 +14,7 @@ from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, Publish, ReleasePlan
 from dprelease.plan.explain.figures import coarser_query
 from dprelease.publish.numbers import percent
-from dprelease.words import marked, say
+from dprelease.words import marked, phrase
 
 __all__ = [
     "MOVED",
@@ -99,24 +99,24 @@ def _moved_words(table: PublishedTable) -> list[str]:
     moved = [each for each in table.measures if each.unadjusted is not None]
     if not moved:
         return []
-    words = say(MOVED_HELD) if moved[0].held else say(MOVED)
+    words = phrase(MOVED_HELD) if moved[0].held else phrase(MOVED)
     return [f"{', '.join(each.shown for each in moved)}: {words}"]
 
 
 def rounded_words(table: PublishedTable) -> list[str]:
     """Which numbers of a table were rounded, and to what; nothing where none was."""
     told = [
-        say("{name} to multiples of {base}", name=each.shown, base=exact_text(each.base))
+        phrase("{name} to multiples of {base}", name=each.shown, base=exact_text(each.base))
         for each in table.measures
         if each.base is not None
     ]
-    return [say(_ROUNDED, numbers=", ".join(told))] if told else []
+    return [phrase(_ROUNDED, numbers=", ".join(told))] if told else []
 
 
 def notes_on_numbers(table: PublishedTable) -> list[str]:
     """Which numbers of a table were moved, which were rounded, and which are percentages."""
     units = [
-        say("{name}: in {unit}, with its margin and its interval.", name=each.shown, unit=each.unit)
+        phrase("{name}: in {unit}, with its margin and its interval.", name=each.shown, unit=each.unit)
         for each in table.measures
         if each.unit
     ]
@@ -131,7 +131,7 @@ def judged_words(publish: Publish) -> list[str]:
     found = []
     if above is not None and publish.unreliable_show == "blank":
         found.append(
-            say(
+            phrase(
                 "A number is withheld where half its interval is more than {above} % of it, but for counts whose "
                 "interval begins at 0.",
                 above=percent(above),
@@ -139,17 +139,17 @@ def judged_words(publish: Publish) -> list[str]:
         )
     elif above is not None:
         found.append(
-            say(
+            phrase(
                 "A number is marked unreliable where half its interval is more than {above} % of it.",
                 above=percent(above),
             )
         )
     if figures.caution_above is not None:
-        found.append(say("Above {above} % it is marked to be used with care.", above=percent(figures.caution_above)))
+        found.append(phrase("Above {above} % it is marked to be used with care.", above=percent(figures.caution_above)))
     if above is not None and figures.shares is not None:
         limits = figures.shares
         found.append(
-            say(
+            phrase(
                 "A share is judged by the width of its interval: reliable up to {narrow}, unreliable from {wide} on, "
                 "and between these where it is wider than {relative} % of the share, or of what the share leaves "
                 "where that is smaller.",
@@ -159,7 +159,7 @@ def judged_words(publish: Publish) -> list[str]:
             )
         )
     if figures.bases:
-        found.append(say(_ROUNDED, numbers=say("some numbers, each to multiples of a base that its table names")))
+        found.append(phrase(_ROUNDED, numbers=phrase("some numbers, each to multiples of a base that its table names")))
     return found
 
 
@@ -169,8 +169,10 @@ def _judged_before(publish: Publish) -> list[str]:
     if above is None:
         return []
     if publish.unreliable_show == "blank":
-        return [say("A number whose margin is more than {above} % of its size is withheld.", above=percent(above))]
-    return [say("A number whose margin is more than {above} % of its size is marked unreliable.", above=percent(above))]
+        return [phrase("A number whose margin is more than {above} % of its size is withheld.", above=percent(above))]
+    return [
+        phrase("A number whose margin is more than {above} % of its size is marked unreliable.", above=percent(above))
+    ]
 
 
 def state_words(publish: Publish) -> dict[str, str]:
@@ -182,11 +184,11 @@ def state_words(publish: Publish) -> dict[str, str]:
         "caution": "" if figures.caution_above is None else percent(figures.caution_above),
         "unreliable": "" if publish.unreliable_above is None else percent(publish.unreliable_above),
     }
-    words = {state: say(text, **limits) for state, text in STATES.items() if state in figures.symbols}
+    words = {state: phrase(text, **limits) for state, text in STATES.items() if state in figures.symbols}
     if figures.shares is not None:
-        words["unreliable"] += say(" (a share: where its interval is wide in itself)")
+        words["unreliable"] += phrase(" (a share: where its interval is wide in itself)")
     if publish.unreliable_show == "blank":
-        words["unreliable"] += say("; in the place of a number it is withheld for this")
+        words["unreliable"] += phrase("; in the place of a number it is withheld for this")
     return words
 
 
@@ -219,8 +221,8 @@ def warning_above(plan: ReleasePlan, table: PublishedTable, query: PlannedQuery 
     """What is said above a table most of whose numbers are unreliable, and where there are better ones."""
     if not mostly_unreliable(table):
         return ""
-    found = say("More than half of the numbers of this table are unreliable: the noise is large beside them.")
+    found = phrase("More than half of the numbers of this table are unreliable: the noise is large beside them.")
     other = None if query is None else coarser_query(plan, query)
     if other is None:
         return found
-    return f"{found} {say('“{table}” has the same by fewer keys.', table=other.title or other.name)}"
+    return f"{found} {phrase('“{table}” has the same by fewer keys.', table=other.title or other.name)}"

@@ -19,12 +19,12 @@ from markupsafe import Markup, escape
 from dprelease.canonical import sha256
 from dprelease.catalog.names import Foreign
 from dprelease.spec.fields.theme import Theme
-from dprelease.words import amount, say_many, spoken, translated, within
+from dprelease.words import amount, inside_sentence, phrase_many, spoken, translated
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache, Environment
 
-__all__ = ["Script", "inert", "moment_of", "render_page", "table_script", "themed", "told", "utc", "visible"]
+__all__ = ["Script", "inert", "isolated", "moment_of", "render_page", "table_script", "themed", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
@@ -52,10 +52,10 @@ def inert(text: str) -> Markup:
     return escape(visible(text))
 
 
-def told(text: str) -> Markup:
+def isolated(text: str) -> Markup:
     """Words of an author between tags, apart from the direction around them; marked where they are foreign on the page.
 
-    >>> print(told("a < b"), told(Foreign("نعم", "ar")))
+    >>> print(isolated("a < b"), isolated(Foreign("نعم", "ar")))
     <bdi>a &lt; b</bdi> <bdi lang="ar" dir="rtl">نعم</bdi>
     """
     marks = f' lang="{text.tag}" dir="{text.direction}"' if isinstance(text, Foreign) else ""
@@ -112,7 +112,7 @@ def _said(text: str, /, **places: Any) -> Markup:
 def _said_many(one: str, many: str, number: int, /, **places: Any) -> Markup:
     """The sentence for one or that for several; the number itself stands at ``num``."""
     kept = {name: f"{{{name}}}" for name in places if name != "num"}
-    said = say_many(_numbered(one), _numbered(many), number, **kept)
+    said = phrase_many(_numbered(one), _numbered(many), number, **kept)
     return Markup(said).format(**{name: _finished(places[name]) for name in kept})  # noqa: S704 - as above
 
 
@@ -168,7 +168,7 @@ def _environment() -> Environment:
     )
     made.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension: sentences have named places
     made.globals |= {"gettext": _said, "ngettext": _said_many}
-    made.filters |= {"amount": amount, "told": told, "within": within}
+    made.filters |= {"amount": amount, "told": isolated, "within": inside_sentence}
     return made
 
 

@@ -27,7 +27,7 @@ from fractions import Fraction
 from dprelease.measures.text import decimal
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.rounding import CONTEXT, real, upper
-from dprelease.words import marked_many, say_many, spoken, written
+from dprelease.words import marked_many, number_written, phrase_many, spoken
 
 __all__ = [
     "at_least",
@@ -41,7 +41,7 @@ __all__ = [
     "so_many",
     "sure_after",
     "with_margin",
-    "without_zeros",
+    "zeros_dropped",
 ]
 
 _DIGITS = 3
@@ -79,10 +79,10 @@ def with_margin(value: float, margin: float, places: int | None) -> tuple[str, s
     return _rounded(value, own, ROUND_HALF_EVEN), _rounded(margin, place, ROUND_CEILING)
 
 
-def without_zeros(number: str) -> str:
+def zeros_dropped(number: str) -> str:
     """A number as it is written, without zeros behind its last decimal, in the language that is spoken.
 
-    >>> without_zeros("1,230.00"), without_zeros("1,200"), without_zeros("−0.50")
+    >>> zeros_dropped("1,230.00"), zeros_dropped("1,200"), zeros_dropped("−0.50")
     ('1,230', '1,200', '−0.5')
     """
     point = spoken().point
@@ -106,7 +106,7 @@ def at_most(value: Fraction, digits: int = _DIGITS) -> str:
         return decimal(Decimal(text))
     mantissa, exponent = text.split("e")
     power = power_of_ten(int(exponent))
-    return power if mantissa == "1" else f"{written(mantissa)} × {power}"
+    return power if mantissa == "1" else f"{number_written(mantissa)} × {power}"
 
 
 def power_of_ten(exponent: int) -> str:
@@ -122,7 +122,7 @@ def round_step(span: float) -> float:
 
 def so_many(number: int, what: str) -> str:
     """So many of something, in the singular or the plural: ``1 row``, ``2,000 rows``."""
-    return say_many(*_THINGS[what], number)
+    return phrase_many(*_THINGS[what], number)
 
 
 def at_least(value: Fraction, digits: int = _DIGITS) -> str:
@@ -135,7 +135,7 @@ def at_least(value: Fraction, digits: int = _DIGITS) -> str:
 
 def percent(share: Fraction) -> str:
     """A share as a percentage with at most four digits, rounded to even."""
-    return written(f"{float(share) * 100:.4g}")
+    return number_written(f"{float(share) * 100:.4g}")
 
 
 def odds_factor(epsilon: Fraction) -> str:

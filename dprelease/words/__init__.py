@@ -1,13 +1,13 @@
 """In which language is a sentence said? The sentences of pages in English, and catalogues of them in other languages.
 
-The English sentence is the key: it stands where it is said, ``say("No number was published exactly.")``, with named
+The English sentence is the key: it stands where it is said, ``phrase("No number was published exactly.")``, with named
 places in braces. ``de.po`` and ``fr.po`` beside this have the same sentences in other languages (the format of GNU
 gettext, which every tool of translators reads). To add a language, add its catalogue and its line in ``LANGUAGES``.
 
->>> say("{lower} to {upper}", lower="3", upper="4")
+>>> phrase("{lower} to {upper}", lower="3", upper="4")
 '3 to 4'
 >>> with speaking("de"):
-...     say("{lower} to {upper}", lower="3", upper="4"), written("1,234.5")
+...     phrase("{lower} to {upper}", lower="3", upper="4"), number_written("1,234.5")
 ('3 bis 4', '1.234,5')
 """
 
@@ -18,16 +18,16 @@ from dprelease.words.languages import DEFAULT, LANGUAGES, Language, direction, i
 from dprelease.words.messages import (
     amount,
     day_written,
-    listed,
+    in_a_row,
+    inside_sentence,
     marked,
     marked_many,
-    say,
-    say_many,
+    number_written,
+    phrase,
+    phrase_many,
     speaking,
     spoken,
     translated,
-    within,
-    written,
 )
 
 __all__ = [
@@ -41,16 +41,16 @@ __all__ = [
     "day_written",
     "direction",
     "folded",
+    "in_a_row",
+    "inside_sentence",
     "is_language_tag",
-    "listed",
     "marked",
     "marked_many",
+    "number_written",
+    "phrase",
+    "phrase_many",
     "read_catalogue",
-    "say",
-    "say_many",
     "speaking",
     "spoken",
     "translated",
-    "within",
-    "written",
 ]

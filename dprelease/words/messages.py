@@ -16,8 +16,18 @@ from dprelease.words.catalogue import catalogue, folded
 from dprelease.words.languages import DEFAULT, LANGUAGES, Language
 
 __all__ = [
-    "amount", "day_written", "listed", "marked", "marked_many", "say", "say_many", "speaking", "spoken", "translated",
-    "within", "written",
+    "amount",
+    "day_written",
+    "in_a_row",
+    "inside_sentence",
+    "marked",
+    "marked_many",
+    "number_written",
+    "phrase",
+    "phrase_many",
+    "speaking",
+    "spoken",
+    "translated",
 ]  # fmt: skip
 
 _SPOKEN: ContextVar[Language] = ContextVar("spoken", default=LANGUAGES[DEFAULT])
@@ -39,7 +49,7 @@ def spoken() -> Language:
 
 
 def marked(text: str) -> str:
-    """The sentence itself: it belongs to the catalogue, and is said later, by :func:`say` of a variable."""
+    """The sentence itself: it belongs to the catalogue, and is said later, by :func:`phrase` of a variable."""
     return text
 
 
@@ -62,13 +72,13 @@ def marked_many(one: str, many: str) -> tuple[str, str]:
     return one, many
 
 
-def say(text: str, /, **places: object) -> str:
+def phrase(text: str, /, **places: object) -> str:
     """A sentence in the language that is spoken, with what belongs into its places."""
     said = translated(text)
     return said.format(**places) if places else said
 
 
-def say_many(one: str, many: str, number: int, /, **places: object) -> str:
+def phrase_many(one: str, many: str, number: int, /, **places: object) -> str:
     """The sentence for one of something or that for several, by the number, which is written at ``{number}``."""
     language = _SPOKEN.get()
     forms = (one, many) if language.tag == DEFAULT else catalogue(language.tag).many[folded(one), folded(many)]
@@ -77,14 +87,14 @@ def say_many(one: str, many: str, number: int, /, **places: object) -> str:
 
 def amount(number: int) -> str:
     """A whole number, its digits in groups of three."""
-    return written(f"{number:,}")
+    return number_written(f"{number:,}")
 
 
-def written(number: str) -> str:
+def number_written(number: str) -> str:
     """A number that is written as in English, as the language that is spoken writes it.
 
     >>> with speaking("fr"):
-    ...     written("−1,234.5").replace(chr(0x202f), " ")
+    ...     number_written("−1,234.5").replace(chr(0x202f), " ")
     '−1 234,5'
     """
     language = _SPOKEN.get()
@@ -93,10 +103,10 @@ def written(number: str) -> str:
     return number.translate({ord(","): language.group, ord("."): language.point})
 
 
-def within(text: str) -> str:
+def inside_sentence(text: str) -> str:
     """A phrase that can begin a sentence, as it stands within one.
 
-    >>> within("Means")
+    >>> inside_sentence("Means")
     'means'
     """
     return text if _SPOKEN.get().capitals else text[:1].lower() + text[1:]
@@ -113,15 +123,15 @@ def day_written(day: date) -> str:
     return language.date.format(day=number, month=language.months[day.month - 1], year=day.year)
 
 
-def listed(names: Sequence[str], last: str = "and") -> str:
+def in_a_row(names: Sequence[str], last: str = "and") -> str:
     """Names in a row: ``a, b and c``; with ``or`` before the last one.
 
-    >>> listed(["a", "b", "c"]), listed(["a"]), listed([]), listed(["a", "b"], "or")
+    >>> in_a_row(["a", "b", "c"]), in_a_row(["a"]), in_a_row([]), in_a_row(["a", "b"], "or")
     ('a, b and c', 'a', '', 'a or b')
     """
     if len(names) < 2:
         return "".join(names)
     first = ", ".join(names[:-1])
     if last == "and":
-        return say("{first} and {last}", first=first, last=names[-1])
-    return say("{first} or {last}", first=first, last=names[-1])
+        return phrase("{first} and {last}", first=first, last=names[-1])
+    return phrase("{first} or {last}", first=first, last=names[-1])

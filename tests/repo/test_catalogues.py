@@ -22,15 +22,15 @@ from dprelease.words import (
     Catalogue,
     CatalogueError,
     catalogue,
+    phrase,
+    phrase_many,
     read_catalogue,
-    say,
-    say_many,
     speaking,
 )
 from tests.unit import formats_example, languages_example, unadjusted_example
 from tests.unit.publish_example import facts
 from tests.words import blocks_of_numbers, blocks_of_text, numbers_in
-from tools.catalogue import ROOT, Message, messages, written
+from tools.catalogue import ROOT, Message, all_said, messages, written
 
 from .sentence_bundles import BUNDLES, content_named
 
@@ -60,7 +60,7 @@ def test_a_catalogue_has_every_sentence_and_no_other(tag: str) -> None:
 def test_a_catalogue_is_as_the_tool_writes_it(tag: str) -> None:
     held = catalogue(tag)
     text = (ROOT / "words" / f"{tag}.po").read_text(encoding="utf-8")
-    assert written(tag, {**held.one, **held.many}) == text
+    assert written(tag, all_said(held)) == text
 
 
 @pytest.mark.parametrize("tag", OTHERS)
@@ -95,14 +95,14 @@ def test_a_catalogue_with_a_mistake_is_refused(text: str, wrong: str) -> None:
 
 def test_a_sentence_that_no_catalogue_has_is_an_error_and_never_english_in_silence() -> None:
     with speaking("de"), pytest.raises(KeyError):
-        say("Nobody translated this.")
+        phrase("Nobody translated this.")
 
 
 def test_a_number_takes_the_form_of_its_language() -> None:
     forms = {}
     for tag in LANGUAGES:
         with speaking(tag):
-            forms[tag] = [say_many("{number} row", "{number} rows", number) for number in (0, 1, 2, 1234)]
+            forms[tag] = [phrase_many("{number} row", "{number} rows", number) for number in (0, 1, 2, 1234)]
     assert forms == {
         "en": ["0 rows", "1 row", "2 rows", "1,234 rows"],
         "de": ["0 Zeilen", "1 Zeile", "2 Zeilen", "1.234 Zeilen"],
@@ -165,7 +165,8 @@ def test_all_that_a_page_says_is_in_the_catalogues(name: str, monkeypatch: pytes
     known |= {
         word for form in FORMATS.values() for text in (form.label, *map(str, form.once)) for word in _WORD.findall(text)
     }
-    keys = (str(key) for table in content.tables for column in table.keys for key in column)
+    keys = [str(key) for table in content.tables for column in table.keys for key in column]
+    keys += [column.name for table in content.tables for column in table.key_columns]
     known |= {*_WORD.findall(" ".join(keys)), "kB", "MB", "UTC", "dprelease", "verify", "FOLDER"}
     for path, page in pages.items():
         for block in blocks_of_text(page.decode()):

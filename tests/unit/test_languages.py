@@ -17,7 +17,7 @@ from dprelease.publish import check_bundle, render, write
 from dprelease.publish.base import AccountPoint
 from dprelease.publish.site.front import series_of
 from dprelease.spec.load import load
-from dprelease.words import LANGUAGES, day_written, speaking, written
+from dprelease.words import LANGUAGES, day_written, number_written, speaking
 from tests.planned import SPEC as PLAIN
 from tests.planned import plan_of
 from tests.unit.languages_example import FILES, SPEC, bundle, measured, plan
@@ -64,7 +64,11 @@ def test_numbers_and_days_are_written_as_each_language_writes_them() -> None:
     said = {}
     for tag in LANGUAGES:
         with speaking(tag):
-            said[tag] = written("−1,234,567.89"), day_written(_day("2024-03-01")), day_written(_day("2024-12-31"))
+            said[tag] = (
+                number_written("−1,234,567.89"),
+                day_written(_day("2024-03-01")),
+                day_written(_day("2024-12-31")),
+            )
     assert said == {
         "en": ("−1,234,567.89", "1 March 2024", "31 December 2024"),
         "de": ("−1.234.567,89", "1. März 2024", "31. Dezember 2024"),

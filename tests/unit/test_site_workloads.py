@@ -19,9 +19,9 @@ from dprelease.catalog.table import Column
 from dprelease.estimate.keys import Coded
 from dprelease.plan.document import Workload
 from dprelease.publish.base import Content, safe_path
-from dprelease.publish.site.downloads import ALWAYS
 from dprelease.publish.site.front import MOST_ON_FRONT
 from dprelease.publish.site.html import site_files
+from dprelease.publish.site.linked_files import ALWAYS
 from dprelease.publish.site.paging import LARGEST_PAGE, MOST_IN_ALL, page_path, paged
 from dprelease.publish.site.workloads import MOST_LISTED, next_larger
 from tests.unit.test_publish_pages import HOSTILE, Outline

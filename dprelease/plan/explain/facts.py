@@ -20,7 +20,7 @@ from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.calibrate import largest_knob
 from dprelease.privacy.event import Composed, Event
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
-from dprelease.words import say
+from dprelease.words import phrase
 
 __all__ = [
     "Compared",
@@ -140,7 +140,7 @@ def unprotected(plan: ReleasePlan) -> str:
         for each in plan.invariants
     )
     told = {"totals": "; ".join(named), "again": _again(plan.release.revisions)}
-    return say(
+    return phrase(
         "The noisy measurements are (epsilon, delta)-differentially private; these totals are published exactly and "
         "unprotected, at no epsilon: {totals}{again}.",
         **told,
@@ -151,7 +151,7 @@ def _again(revisions: int) -> str:
     """A revision that was paid for beforehand is no surprise, and says exactly who came late."""
     if not revisions:
         return ""
-    return say(
+    return phrase(
         "; and again in each planned revision ({revisions}), from the data as they are then", revisions=revisions
     )
 

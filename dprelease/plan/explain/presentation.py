@@ -54,7 +54,8 @@ class Presentation(GrownValue):
         return cls(
             release=plan.release,
             publish=plan.publish,
-            titles={each.name: each.title for each in (*plan.queries, *plan.workloads)},
+            titles={query.name: query.title for query in plan.queries}
+            | {workload.name: workload.title for workload in plan.workloads},
             labels={
                 name: {column.name: dict(column.labels) for column in table.columns}
                 for name, table in plan.catalog.tables.items()

@@ -25,7 +25,7 @@ from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import themed, utc
 from dprelease.publish.numbers import at_most, percent
 from dprelease.spec.fields.workloads import TOTAL_KEY
-from dprelease.words import say
+from dprelease.words import phrase
 
 __all__ = [
     "NOT_COVERED",
@@ -89,7 +89,7 @@ def said_everywhere(content: Content) -> dict[str, Any]:
         "title": plan.release.title or plan.release.name,
         "facts": facts,
         "charged": utc(facts.reserved_at),
-        "notice": say(NOTICE) if facts.rehearsal else "",
+        "notice": phrase(NOTICE) if facts.rehearsal else "",
         "confidence": percent(plan.publish.confidence),
         "unit": str(plan.unit),
         "unprotected": unprotected(plan),
@@ -119,14 +119,16 @@ def relation(plan: ReleasePlan) -> str:
     """The neighbouring relation in words."""
     unit, several = str(plan.unit), _has_several_rows(plan)
     if plan.neighboring is Neighboring.ADD_REMOVE and several:
-        return say("Two data sets are neighbours when one has the rows of one {unit} more than the other.", unit=unit)
+        return phrase(
+            "Two data sets are neighbours when one has the rows of one {unit} more than the other.", unit=unit
+        )
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return say("Two data sets are neighbours when one has the row of one {unit} more than the other.", unit=unit)
+        return phrase("Two data sets are neighbours when one has the row of one {unit} more than the other.", unit=unit)
     if several:
-        return say(
+        return phrase(
             "Two data sets are neighbours when they have as many units and differ in the rows of one {unit}.", unit=unit
         )
-    return say(
+    return phrase(
         "Two data sets are neighbours when they have the same size and differ in the row of one {unit}.", unit=unit
     )
 
@@ -134,14 +136,14 @@ def relation(plan: ReleasePlan) -> str:
 def what_is_hidden(plan: ReleasePlan) -> str:
     """What an attacker cannot tell well, as the end of a sentence."""
     unit, several = str(plan.unit), _has_several_rows(plan)
-    given = say(", given the weights of the others") if _calibrated(plan) else ""
+    given = phrase(", given the weights of the others") if _calibrated(plan) else ""
     if plan.neighboring is Neighboring.ADD_REMOVE and several:
-        return say("whether the rows of one {unit} are in the data at all{given}", unit=unit, given=given)
+        return phrase("whether the rows of one {unit} are in the data at all{given}", unit=unit, given=given)
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return say("whether the row of one {unit} is in the data at all{given}", unit=unit, given=given)
+        return phrase("whether the row of one {unit} is in the data at all{given}", unit=unit, given=given)
     if several:
-        return say("which of two possible sets of rows one {unit} has in the data{given}", unit=unit, given=given)
-    return say("which of two possible rows one {unit} has in the data{given}", unit=unit, given=given)
+        return phrase("which of two possible sets of rows one {unit} has in the data{given}", unit=unit, given=given)
+    return phrase("which of two possible rows one {unit} has in the data{given}", unit=unit, given=given)
 
 
 def _calibrated(plan: ReleasePlan) -> list[str]:
@@ -161,18 +163,18 @@ def compared(plan: ReleasePlan, *, by: Literal["as", "than"] = "as") -> str:
     unit = str(plan.unit)
     if plan.neighboring is Neighboring.ADD_REMOVE:
         if by == "than":
-            return say("with one {unit} than without, or the other way round", unit=unit)
-        return say("with one {unit} as without, or the other way round", unit=unit)
+            return phrase("with one {unit} than without, or the other way round", unit=unit)
+        return phrase("with one {unit} as without, or the other way round", unit=unit)
     if by == "than":
-        return say("with one {unit} than with another one in its place", unit=unit)
-    return say("with one {unit} as with another one in its place", unit=unit)
+        return phrase("with one {unit} than with another one in its place", unit=unit)
+    return phrase("with one {unit} as with another one in its place", unit=unit)
 
 
 def other_delta(loss: Loss, accounts: Sequence[AccountFacts]) -> str:
     """Why the total of an account can be below what one release cost; empty where all are read at one delta."""
     if all(each.after.delta == loss.delta for each in accounts):
         return ""
-    return say(
+    return phrase(
         "The ε of an account is read at the δ of its cap, and that of this release at δ = {delta}. The same draws "
         "have a smaller ε at a larger δ, so that a total can be below a part of it; only figures at one δ can be "
         "compared.",
@@ -183,13 +185,13 @@ def other_delta(loss: Loss, accounts: Sequence[AccountFacts]) -> str:
 def suspicion(plan: ReleasePlan) -> str:
     """What an attacker may suspect of one unit, as the end of a sentence: the two sides of the relation."""
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return say("it is in the data")
-    return say("its data are one thing, and not a certain other")
+        return phrase("it is in the data")
+    return phrase("its data are one thing, and not a certain other")
 
 
 def described(measure: Measure, table: Table, unit: str) -> str:
     """What a measure's numbers are, from its own fields and the declared range of its column."""
-    only = say("; only rows where {condition}", condition=measure.where) if measure.where is not None else ""
+    only = phrase("; only rows where {condition}", condition=measure.where) if measure.where is not None else ""
     return measure.described(table, unit) + only
 
 

@@ -15,7 +15,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.semantics import attributes
 from dprelease.publish.base import Facts
 from dprelease.signature import PublicKey
-from dprelease.words import say
+from dprelease.words import phrase
 
 __all__ = [
     "ACTORS",
@@ -248,17 +248,17 @@ def apart_facts(plan: ReleasePlan) -> dict[str, Any]:
 def _said(account: Account) -> str:
     per = account.stretch
     who = account.unit.removesuffix(f"-{per}")
-    who = say("a {unit}", unit=who) if who != account.unit else say("whoever")
+    who = phrase("a {unit}", unit=who) if who != account.unit else phrase("whoever")
     told = {"account": account.name, "unit": account.unit, "per": per, "who": who}
     if account.neighboring is Neighboring.REPLACE_ONE:
-        return say(
+        return phrase(
             "Account {account} protects one {unit}. Releases about different {per}s are about different units, so its "
             "cap holds for each {per} by itself, and as a unit of one {per} may be replaced by one of another, the "
             "figures are those of two {per}s together: of one that this release is about, and of the other one that "
             "lost most. It does not promise more: {who} with rows in 12 {per}s loses up to 12 times that.",
             **told,
         )
-    return say(
+    return phrase(
         "Account {account} protects one {unit}. Releases about different {per}s are about different units, so its cap "
         "holds for each {per} by itself, and the figures are those of the {per}, of those that this release is about, "
         "that lost most. It does not promise more: {who} with rows in 12 {per}s loses up to 12 times that.",

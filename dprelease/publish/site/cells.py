@@ -23,9 +23,9 @@ from dprelease.estimate.keys import coded
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.figure_words import Signs
-from dprelease.publish.html_text import inert, told
-from dprelease.publish.numbers import with_margin, without_zeros
-from dprelease.words import say, written
+from dprelease.publish.html_text import inert, isolated
+from dprelease.publish.numbers import with_margin, zeros_dropped
+from dprelease.words import number_written, phrase
 
 __all__ = ["between", "key_cell", "rows"]
 
@@ -49,10 +49,10 @@ class _Words:
     @classmethod
     def spoken(cls) -> _Words:
         return cls(
-            blank=f'<td class="num">{say("no estimate")}</td>',
-            withheld=f'<td class="num u"><span class="flag">{say("withheld: unreliable")}</span></td>',
-            nothing=f'<td class="num">{say("none")}</td>',
-            flag=f' <span class="flag">{say("unreliable")}</span>',
+            blank=f'<td class="num">{phrase("no estimate")}</td>',
+            withheld=f'<td class="num u"><span class="flag">{phrase("withheld: unreliable")}</span></td>',
+            nothing=f'<td class="num">{phrase("none")}</td>',
+            flag=f' <span class="flag">{phrase("unreliable")}</span>',
         )
 
 
@@ -72,7 +72,7 @@ def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = Non
     if not table.measures and parts:  # a list: its last column is what the others lead to
         parts[-1] = [f"<td{cell[len(_HEAD) : -len('</th>')]}</td>" for cell in parts[-1]]
     if not parts:
-        parts.append([f"{_HEAD}>{say('everything')}</th>"] * (last - first))
+        parts.append([f"{_HEAD}>{phrase('everything')}</th>"] * (last - first))
     for measure in table.measures:
         if signs is not None and measure.held:
             held = _held_numbers(measure, signs, first, last)
@@ -90,7 +90,7 @@ def key_cell(column: Column, key: Key) -> str:
     code = key_as_text(key)
     label = column.labels.get(code, code)
     beside = f' <bdi class="code">{inert(code)}</bdi>' if label != code else ""
-    return f"{_HEAD}>{told(label)}{beside}</th>"
+    return f"{_HEAD}>{isolated(label)}{beside}</th>"
 
 
 def _keys(column: Column, keys: Sequence[Key]) -> list[str]:
@@ -126,7 +126,7 @@ def _sampled(measure: PublishedMeasure, part: slice) -> Iterator[str]:
         return
     for total in measure.total_margin[part].tolist():
         beside = with_margin(0.0, total, measure.places)[1] if math.isfinite(total) else ""
-        yield f' <span class="cut">({say("± {margin} with sampling", margin=beside)})</span>' if beside else ""
+        yield f' <span class="cut">({phrase("± {margin} with sampling", margin=beside)})</span>' if beside else ""
 
 
 def _told(value: float, margin: float, places: int | None, margins: dict[float, tuple[int, str]]) -> tuple[str, str]:
@@ -187,7 +187,7 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
             told = with_margin(before, margin, None if margin > 0 else measure.places)[0]
             ends = between(lower, upper, margin, measure.places) if math.isfinite(lower) else ""
             if ends and value == lower == 0 < upper:
-                ends = say("at most {end}", end=_end(upper, margin, measure.places, ROUND_CEILING))
+                ends = phrase("at most {end}", end=_end(upper, margin, measure.places, ROUND_CEILING))
             ends = f" ({ends})" if ends else ""
             number = with_margin(value, margin, measure.places)[0]
             cell = f'<td class="num"><b>{number}</b>{ends}{flags}</td>'
@@ -227,11 +227,11 @@ def _held(
     least = value < lower or (value == lower and (lower == 0 or not rounded))  # an end that was rounded is no limit
     most = value > upper or (value == upper and not rounded)
     if lower < upper and (least or most):
-        near = without_zeros(with_margin(lower if least else upper, margin, places)[0])
+        near = zeros_dropped(with_margin(lower if least else upper, margin, places)[0])
         if least:
-            beyond = say("at most {end}", end=_end(upper, margin, places, ROUND_CEILING))
+            beyond = phrase("at most {end}", end=_end(upper, margin, places, ROUND_CEILING))
         else:
-            beyond = say("at least {end}", end=_end(lower, margin, places, ROUND_FLOOR))
+            beyond = phrase("at least {end}", end=_end(lower, margin, places, ROUND_FLOOR))
         return f"<b>{near}</b> ({beyond})"
     number, beside = _told(value, margin, places, margins)
     text = f"<b>{number}</b> ± {beside}" if beside else f"<b>{number}</b>"
@@ -248,13 +248,13 @@ def _rounded(value: float, place: int) -> str:
     ('1,230', '0.0', '0.2', '−0.2')
     """
     if place >= 0:
-        return written(f"{int(round(value, -place)):,}".replace("-", "−"))
+        return number_written(f"{int(round(value, -place)):,}".replace("-", "−"))
     text = repr(value)
     after = len(text) - text.find(".") - 1
     if "e" in text or after <= -place or (after == 1 - place and text[-1] == "5"):
         return decimal(Decimal(text).quantize(Decimal(1).scaleb(place), ROUND_HALF_EVEN, context=_CONTEXT))
     text = f"{value:,.{-place}f}"
-    return written(text.replace("-", "−" if text.strip("-0.") else ""))
+    return number_written(text.replace("-", "−" if text.strip("-0.") else ""))
 
 
 def between(lower: float, upper: float, margin: float, places: int | None) -> str:
@@ -264,7 +264,7 @@ def between(lower: float, upper: float, margin: float, places: int | None) -> st
     ('0 to 11.7', '0 to 1,240')
     """
     ends = _end(lower, margin, places, ROUND_FLOOR), _end(upper, margin, places, ROUND_CEILING)
-    return say("{lower} to {upper}", lower=ends[0], upper=ends[1])
+    return phrase("{lower} to {upper}", lower=ends[0], upper=ends[1])
 
 
 def _end(number: float, margin: float, places: int | None, to: str) -> str:

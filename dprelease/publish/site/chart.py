@@ -17,7 +17,7 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import percent, power_of_ten, round_step
-from dprelease.words import amount, marked, say, say_many
+from dprelease.words import amount, marked, phrase, phrase_many
 
 __all__ = [
     "MOST_BARS",
@@ -208,7 +208,7 @@ def _dots(measure: PublishedMeasure) -> bool:
 
 def _line(measure: PublishedMeasure) -> str:
     before = measure.unadjusted is not None and not measure.held
-    return say("the interval of the estimate before it was adjusted") if before else say("its interval")
+    return phrase("the interval of the estimate before it was adjusted") if before else phrase("its interval")
 
 
 def _drawn(title: str, shown: Sequence[Shown], axis_of: Sequence[Shown], line: str, *, dots: bool) -> Chart:
@@ -282,16 +282,16 @@ def _notes(bars: Sequence[Bar], *, dots: bool) -> Iterator[str]:
     gone = sum(not bar.published for bar in bars)
     if gone:
         all_of_them = amount(len(bars))
-        yield say_many(
+        yield phrase_many(
             "{number} of the {all} numbers is not published.",
             "{number} of the {all} numbers are not published.",
             gone,
             all=all_of_them,
         )
     if any(bar.unreliable for bar in bars):
-        yield say("A hollow dot is unreliable.") if dots else say("A dashed bar is unreliable.")
+        yield phrase("A hollow dot is unreliable.") if dots else phrase("A dashed bar is unreliable.")
     if any(bar.less or bar.more for bar in bars):
-        yield say("An arrow at an end: it goes on beyond the drawing.")
+        yield phrase("An arrow at an end: it goes on beyond the drawing.")
 
 
 def _labels(table: PublishedTable, at: int) -> tuple[str, str]:
@@ -315,8 +315,8 @@ def counted_in(ticks: list[float]) -> tuple[float, str]:
         return 1.0, ""
     power = int(math.log10(largest) + 1e-9) // 3 * 3
     if power in _POWERS:
-        return 10.0**power, say(_POWERS[power])
-    return 10.0**power, say("units of {power}", power=power_of_ten(power))
+        return 10.0**power, phrase(_POWERS[power])
+    return 10.0**power, phrase("units of {power}", power=power_of_ten(power))
 
 
 def tick_text(tick: float, step: float) -> Decimal:

@@ -23,7 +23,7 @@ from dprelease.publish.site.workloads import Crosstabs
 from dprelease.spec.period import span
 from dprelease.words import day_written
 
-__all__ = ["MOST_ON_FRONT", "KeyFigure", "Series", "key_figures", "series_of", "tables_on_front"]
+__all__ = ["MOST_ON_FRONT", "KeyFigure", "PlaceInSeries", "key_figures", "series_of", "tables_on_front"]
 
 MOST_ON_FRONT = 4  # tables of workloads on the index
 _MOST_FIGURES = 4
@@ -48,7 +48,7 @@ class KeyFigure:
 
 
 @dataclass(frozen=True)
-class Series:
+class PlaceInSeries:
     """Where a period stands among others, as far as it can be known when it is published; a later one is not.
 
     Attributes:
@@ -64,7 +64,7 @@ class Series:
     before: str
 
 
-def series_of(plan: ReleasePlan, facts: Facts) -> Series:
+def series_of(plan: ReleasePlan, facts: Facts) -> PlaceInSeries:
     """What plan and ledger say: the days of the period, the next one, and the one before.
 
     The period before is taken from the charges that ``facts`` has up to the release's own, so that a release that is
@@ -73,13 +73,13 @@ def series_of(plan: ReleasePlan, facts: Facts) -> Series:
     release = plan.release
     days = span(release.period)
     if days is None:
-        return Series("", "", _written(release.next), "")
+        return PlaceInSeries("", "", _written(release.next), "")
     charged = {each.period for each in facts.history if each.release == release.name}
     starts = {period: held[0] for period in charged if (held := span(period)) is not None}
     earlier = [period for period, start in starts.items() if start < days[0]]
     before = max(earlier, key=lambda period: starts[period], default="")
     first, last = days[0], days[1] - timedelta(days=1)
-    return Series(day_written(first), day_written(last), _written(release.next), before)
+    return PlaceInSeries(day_written(first), day_written(last), _written(release.next), before)
 
 
 def _written(day: str) -> str:

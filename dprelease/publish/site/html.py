@@ -35,15 +35,15 @@ from dprelease.publish.html_text import render_page, table_script
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.site.chart import Chart, charts_of
 from dprelease.publish.site.crossed import crossed
-from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.front import key_figures, series_of, tables_on_front
+from dprelease.publish.site.linked_files import Download, downloads, others
 from dprelease.publish.site.localised import described_by_author, in_spoken_language, languages_of
 from dprelease.publish.site.maps import MOST_MAPS, Drawn, map_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
 from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
-from dprelease.words import LANGUAGES, listed, say, speaking, spoken
+from dprelease.words import LANGUAGES, in_a_row, phrase, speaking, spoken
 
 __all__ = ["html_files", "site_files"]
 
@@ -312,7 +312,7 @@ def _account(facts: AccountFacts) -> dict[str, str]:
     most = (
         ""
         if cap.epsilon is None
-        else say("ε = {epsilon} at δ = {delta}", epsilon=at_most(cap.epsilon), delta=at_most(cap.delta))
+        else phrase("ε = {epsilon} at δ = {delta}", epsilon=at_most(cap.epsilon), delta=at_most(cap.delta))
     )
     return {"name": facts.label, "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
@@ -338,7 +338,7 @@ def _section(
         about=(
             *described_by_author(content.plan, table.name if crosstabs is None else crosstabs.workload.name),
             *about_rows(content.plan, query),
-            *([say(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
+            *([phrase(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
             *compared_words(content.plan, query, content.facts, table),
             *rounded_words(table),
         ),
@@ -346,7 +346,9 @@ def _section(
             *(not_in_the_margins(content.plan, query) if table.measures else ()),
             *(() if query is None else clip_lines(content.plan, query, content.measurements)),
         ),
-        below=say("the noisy {measure} was below {limit}", measure=limit[0], limit=at_most(limit[1])) if limit else "",
+        below=phrase("the noisy {measure} was below {limit}", measure=limit[0], limit=at_most(limit[1]))
+        if limit
+        else "",
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=_blank(table),
         moved=moved,
@@ -408,8 +410,8 @@ def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMe
         return measure.compared.described()
     if query is None or (measure.measure is None and query.workload is None):
         if measure.unadjusted is None:
-            return say("made of published numbers; its margin covers their noise, by simulation")
-        return say("made of published numbers; its interval covers their noise, by simulation")
+            return phrase("made of published numbers; its margin covers their noise, by simulation")
+        return phrase("made of published numbers; its interval covers their noise, by simulation")
     return described(measure.measure or query.measures[measure.name], plan.catalog.tables[query.table], str(plan.unit))
 
 
@@ -429,14 +431,14 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     found: dict[str, list[dict[str, Any]]] = {}
     for table, entry in tables:
         names = [column.shown for column in table.key_columns]
-        keys = say("By {columns}", columns=listed(names)) if names else say("One number each")
-        found.setdefault(say("Derived tables") if table.derived else keys, []).append(entry)
+        keys = phrase("By {columns}", columns=in_a_row(names)) if names else phrase("One number each")
+        found.setdefault(phrase("Derived tables") if table.derived else keys, []).append(entry)
     if len(found) > _MOST_GROUPS:
         entries = [entry for _, entry in tables]
         starts = range(0, len(entries), _RUN)
         runs = (entries[start : start + _RUN] for start in starts)
         found = {
-            say("Tables {first} to {last}", first=at + 1, last=at + len(run)): list(run)
+            phrase("Tables {first} to {last}", first=at + 1, last=at + len(run)): list(run)
             for at, run in zip(starts, runs, strict=True)
         }
     return [

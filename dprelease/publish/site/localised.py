@@ -12,7 +12,7 @@ from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import Content
 from dprelease.spec.fields.workloads import TOTAL_KEY
-from dprelease.words import DEFAULT, say, spoken
+from dprelease.words import DEFAULT, phrase, spoken
 
 __all__ = ["described_by_author", "in_spoken_language", "languages_of", "titled"]
 
@@ -156,11 +156,11 @@ def _tables_of(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[Table, ..
 
 def _key_column(column: Column, columns: dict[str, Column]) -> Column:
     if column.name == RANK:
-        return column.model_copy(update={"title": say("rank")})
+        return column.model_copy(update={"title": phrase("rank")})
     known = columns.get(column.name)
     if known is None:
         return column
-    total = {TOTAL_KEY: say("Total")} if TOTAL_KEY in column.labels and TOTAL_KEY not in known.labels else {}
+    total = {TOTAL_KEY: phrase("Total")} if TOTAL_KEY in column.labels and TOTAL_KEY not in known.labels else {}
     return column.model_copy(update={"title": known.title, "labels": {**column.labels, **known.labels, **total}})
 
 

@@ -23,7 +23,7 @@ from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.base import Content
 from dprelease.publish.numbers import at_most, percent, so_many, with_margin
-from dprelease.words import listed, say, say_many, within
+from dprelease.words import in_a_row, inside_sentence, phrase, phrase_many
 
 __all__ = ["about_rows", "not_in_the_margins", "reading_of", "top_codes"]
 
@@ -33,26 +33,28 @@ _AT_ONCE = 1_000
 def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]:
     """Which rows a table has, and of which rows of the data it tells."""
     if query is None:
-        return (say("Derived: made of other tables of this publication, after the noise."),)
+        return (phrase("Derived: made of other tables of this publication, after the noise."),)
     found = []
     exact = next((each for each in plan.invariants if each.query == query.name), None)
     if exact is not None:
         why = exact.why.strip().rstrip(".")
-        found.append(say("Exact and unprotected: no noise was added to these numbers ({why}).", why=why))
+        found.append(phrase("Exact and unprotected: no noise was added to these numbers ({why}).", why=why))
     if query.ranking is not None:
-        found.append(say("The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped."))
+        found.append(
+            phrase("The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped.")
+        )
     if query.private:
         found.append(
-            say("Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance.")
+            phrase("Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance.")
         )
     if query.workload is not None and "integer" in plan.workload(query.workload).post:
-        found.append(say("Estimates were rounded to whole numbers in such a way that they still add up."))
+        found.append(phrase("Estimates were rounded to whole numbers in such a way that they still add up."))
     if query.ranges is not None:
         found.append(_added_up(query.ranges))
     if query.where is not None:
-        found.append(say("Only rows where {condition}.", condition=query.where))
+        found.append(phrase("Only rows where {condition}.", condition=query.where))
     if query.excluding is not None:
-        found.append(say("Combinations that a public reference lists as impossible have no row."))
+        found.append(phrase("Combinations that a public reference lists as impossible have no row."))
     if query.zeros is not None:
         found.append(_impossible(plan, query))
     if plan.publish.figures is not None:
@@ -62,12 +64,12 @@ def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]
 
 def _added_up(ranges: PlannedRanges) -> str:
     if ranges.which == "prefixes":
-        return say(
+        return phrase(
             "Rows are added up along {column}, up to and with each key. Sums of one line err together, and a longer "
             "one can be less than a shorter one.",
             column=ranges.of,
         )
-    return say(
+    return phrase(
         "Rows are added up along {column}, from each key to each later one. Sums of one line err together, and a "
         "longer one can be less than a shorter one.",
         column=ranges.of,
@@ -90,7 +92,7 @@ def top_codes(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
             held = zip(bands.labels, bands.edges, bands.edges[1:], strict=False)
             key, least = next(((label, low) for label, low, high in held if low <= top < high), (None, top))
         if key is not None and str(key) not in column.labels:
-            yield say(
+            yield phrase(
                 "{key} of {column} stands for {least} and more: larger values were moved there.",
                 key=key,
                 column=column.shown,
@@ -101,7 +103,7 @@ def top_codes(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
 def _impossible(plan: ReleasePlan, query: PlannedQuery) -> str:
     """Which combinations no row of a workload's table has, and that this is a public fact and nothing measured."""
     zeros = plan.catalog.zeros[query.zeros or ""]
-    return say(
+    return phrase(
         "Of {columns} the combinations that {reference} lists are declared impossible: a row with one of them is in "
         "none of the tables. They are public facts, not measurements, and no noise protects them.",
         columns=_all_of(zeros.columns),
@@ -115,7 +117,7 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
     What a derived table is made of says it of itself.
     """
     if query is None:
-        return (say("It has all that is said of the tables that it is made of."),)
+        return (phrase("It has all that is said of the tables that it is made of."),)
     table, unit = plan.catalog.tables[query.table], str(plan.unit)
     found = [*_left_out(plan, query, table), *_bounded(query, table, unit), *_weighted(query, table)]
     found += _moved(query, table, unit)
@@ -124,35 +126,35 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
 
 def _left_out(plan: ReleasePlan, query: PlannedQuery, table: Table) -> Iterator[str]:
     if table.unit_id is not None and table.null_id == "drop":
-        yield say("Rows without {column} are left out.", column=table.column(table.unit_id).shown)
-    needed, here = tuple(dict.fromkeys((*query.by, *query.complete))), say("nowhere in this table")
+        yield phrase("Rows without {column} are left out.", column=table.column(table.unit_id).shown)
+    needed, here = tuple(dict.fromkeys((*query.by, *query.complete))), phrase("nowhere in this table")
     if query.workload is not None:  # a row counts in all of its tables or in none, so that they add up
         workload = plan.workload(query.workload)
         needed = (*workload.levels[-1:], *workload.attributes)
-        here = say("in none of the tables of {title}", title=workload.title or workload.name)
+        here = phrase("in none of the tables of {title}", title=workload.title or workload.name)
     lost = [table.column(name).shown for name in needed if table.column(name).null is None]
     if lost and not query.private:
-        yield say(
+        yield phrase(
             "Rows whose {columns} is missing, or is not among the keys, count {here}.", columns=_either(lost), here=here
         )
     elif lost:
-        yield say("Rows whose {columns} is missing count {here}.", columns=_either(lost), here=here)
+        yield phrase("Rows whose {columns} is missing count {here}.", columns=_either(lost), here=here)
 
 
 def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     bounds = []
     if table.bounds is not None:
-        bounds.append(say("at most {rows} of one {unit}", rows=so_many(table.bounds.max_rows, "row"), unit=unit))
+        bounds.append(phrase("at most {rows} of one {unit}", rows=so_many(table.bounds.max_rows, "row"), unit=unit))
     if query.max_groups is not None:
-        bounds.append(say("one {unit} in at most {cells}", unit=unit, cells=so_many(query.max_groups, "cell")))
+        bounds.append(phrase("one {unit} in at most {cells}", unit=unit, cells=so_many(query.max_groups, "cell")))
     if query.max_rows_per_group is not None:
         rows = so_many(query.max_rows_per_group, "row")
-        bounds.append(say("at most {rows} of one {unit} in a cell", rows=rows, unit=unit))
+        bounds.append(phrase("at most {rows} of one {unit} in a cell", rows=rows, unit=unit))
     if bounds:
         told = "; ".join(bounds)
-        yield say("Counted are {bounds}. What one {unit} has beyond that is in no number.", bounds=told, unit=unit)
+        yield phrase("Counted are {bounds}. What one {unit} has beyond that is in no number.", bounds=told, unit=unit)
     for join in table.private_joins:
-        yield say_many(
+        yield phrase_many(
             "At most {number} row of {table} of one {unit} is joined to a row; further ones do not count.",
             "At most {number} rows of {table} of one {unit} are joined to a row; further ones do not count.",
             join.max_matches,
@@ -166,7 +168,7 @@ def _weighted(query: PlannedQuery, table: Table) -> Iterator[str]:
     weight = table.weight
     if weight is None or all(part.weighted is False for each in query.measures.values() for part in each.made_of):
         return
-    yield say(
+    yield phrase(
         "A record that stands for more than {most} people by its {column} counts as that many: weighted totals are "
         "too small on the whole.",
         most=exact_text(weight.row.in_units),
@@ -174,9 +176,9 @@ def _weighted(query: PlannedQuery, table: Table) -> Iterator[str]:
     )
     sampled = [name for name, each in query.measures.items() if is_sampled(each, table)]
     if weight.sampling is None or not sampled:
-        yield say("These are numbers of a sample, and their margins are those of the noise alone.")
+        yield phrase("These are numbers of a sample, and their margins are those of the noise alone.")
         return
-    yield say(
+    yield phrase(
         "The margin is that of the noise alone. Of {measures} the one behind it is for noise and sampling together, "
         "by a public model: a design effect of {deff} and a mean weight of {weight}. It is no measurement.",
         measures=_either(sampled),
@@ -190,10 +192,10 @@ def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     told = dict.fromkeys(line for measure in query.measures.values() for line in _limits(measure, table, unit))
     yield from told
     kinds = {each.kind for each in query.measures.values() if each.held}
-    held = [say("{measures} are", measures=say(each.plural)) for kind, each in MEASURES.items() if kind in kinds]
+    held = [phrase("{measures} are", measures=phrase(each.plural)) for kind, each in MEASURES.items() if kind in kinds]
     if held:
-        words = _all_of([held[0], *map(within, held[1:])])
-        yield say(
+        words = _all_of([held[0], *map(inside_sentence, held[1:])])
+        yield phrase(
             "{measures_are} held within what those limits allow: in small cells this draws them inward.",
             measures_are=words,
         )
@@ -206,7 +208,7 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
     target = column.shown
     if column.range is not None and column.outside == "null":
         span = _span(column.range.low, column.range.high)
-        yield say("A value of {column} outside {span} counts as missing.", column=target, span=span)
+        yield phrase("A value of {column} outside {span} counts as missing.", column=target, span=span)
     yield from _rounding(column, measure.grid_kind, target)
     limits = measure.limits
     if getattr(measure, "chosen_clip", None) is not None:
@@ -217,14 +219,14 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
         return
     told = {"column": target, "span": _span(*limits)}
     if measure.per(table) == "unit_cell":
-        yield say(
+        yield phrase(
             "What one {unit} adds up to in {column} in a cell was first moved into {span}: what goes further counts "
             "as the nearer end, in every number that is made of it.",
             unit=unit,
             **told,
         )
         return
-    yield say(
+    yield phrase(
         "Every value of {column} was first moved into {span}: what goes further counts as the nearer end, in every "
         "number that is made of it.",
         **told,
@@ -238,19 +240,19 @@ def _rounding(column: Column, kind: str, target: str) -> Iterator[str]:
         return
     told = {"column": target, "step": exact_text(step)}
     if column.rank_step is None:
-        yield say(
+        yield phrase(
             "Every value of {column} was first rounded to a multiple of {step}: a mean or a quantile of it can be off "
             "by half of that, beside the noise.",
             **told,
         )
     elif kind == "sum":
-        yield say(
+        yield phrase(
             "For sums, means and spreads every value of {column} was first rounded to a multiple of {step}: a mean or "
             "a quantile of it can be off by half of that, beside the noise.",
             **told,
         )
     else:
-        yield say(
+        yield phrase(
             "For quantiles every value of {column} was first rounded to a multiple of {step}: a mean or a quantile of "
             "it can be off by half of that, beside the noise.",
             **told,
@@ -260,15 +262,15 @@ def _rounding(column: Column, kind: str, target: str) -> Iterator[str]:
 def _chosen(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
     """What noise decides to show is shown with the noise that decided."""
     if query.workload is not None and "nonnegative" in plan.workload(query.workload).post:
-        yield say(
+        yield phrase(
             "Estimates below 0 were moved up to 0 and others down, so that totals stay: small numbers are too large on "
             "the whole."
         )
     if query.private:
-        yield say("The rows add up to less than the whole: what belongs to keys that are missing is not in them.")
+        yield phrase("The rows add up to less than the whole: what belongs to keys that are missing is not in them.")
     if query.suppress_below is not None:
         name, limit = query.suppress_below
-        yield say(
+        yield phrase(
             "A row is blank where its noisy {measure} is below {limit}. Noise upward keeps a row, noise downward "
             "removes it: small numbers that stayed are too large on the whole, and the rows do not add up to the "
             "total.",
@@ -276,7 +278,7 @@ def _chosen(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
             limit=at_most(limit),
         )
     if plan.publish.unreliable_above is not None and plan.publish.unreliable_show == "blank":
-        yield say(
+        yield phrase(
             "A number is withheld where its margin is more than {above} % of it: small numbers that stayed are too "
             "large on the whole.",
             above=percent(plan.publish.unreliable_above),
@@ -284,19 +286,19 @@ def _chosen(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
 
 
 def _either(names: list[str]) -> str:
-    return listed(names, "or")
+    return in_a_row(names, "or")
 
 
 def _all_of(names: Sequence[str]) -> str:
     """Names in a row, with the same word between any two of them."""
     found = names[0]
     for name in names[1:]:
-        found = say("{first} and {last}", first=found, last=name)
+        found = phrase("{first} and {last}", first=found, last=name)
     return found
 
 
 def _span(low: Fraction, high: Fraction) -> str:
-    return say("{lower} to {upper}", lower=exact_text(low), upper=exact_text(high))
+    return phrase("{lower} to {upper}", lower=exact_text(low), upper=exact_text(high))
 
 
 def reading_of(content: Content) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from dprelease.plan.document.workload import Workload
 from dprelease.publish.html_text import render_page
 from dprelease.publish.numbers import so_many
 from dprelease.publish.site.paging import Paged, page_path
-from dprelease.words import amount, listed, marked, say
+from dprelease.words import amount, in_a_row, marked, phrase
 
 __all__ = ["Crosstabs", "crosstabs_of", "workload_pages"]
 
@@ -88,7 +88,7 @@ class Crosstabs:
     tables: Mapping[str, PublishedTable]
     paths: Mapping[str, str]
     listed: bool
-    shown: Mapping[str, str]
+    shown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -112,18 +112,18 @@ class Crosstabs:
         counted = {"tables": so_many(len(self.workload.tables), "table"), "columns": _row(attributes)}
         if levels:
             counted |= {"levels": amount(len(levels)), "names": _row(levels)}
-            found = [say("{tables} of counts, made of {columns}, at {levels} levels: {names}.", **counted)]
+            found = [phrase("{tables} of counts, made of {columns}, at {levels} levels: {names}.", **counted)]
         else:
-            found = [say("{tables} of counts, made of {columns}.", **counted)]
+            found = [phrase("{tables} of counts, made of {columns}.", **counted)]
         if self.adds and levels:
             found.append(
-                say(
+                phrase(
                     "They add up to one another: sums of a table are what its smaller tables say, and every place is "
                     "the sum of the places in it."
                 )
             )
         elif self.adds:
-            found.append(say("They add up to one another: sums of a table are what its smaller tables say."))
+            found.append(phrase("They add up to one another: sums of a table are what its smaller tables say."))
         return tuple(found)
 
     def branches(self, attribute: int | None = None) -> tuple[Branch, ...]:
@@ -161,12 +161,12 @@ class Crosstabs:
         level, axes = self.workload.place(table)
         words = {"title": self.title, "columns": self.words(axes)}
         if self.workload.levels:
-            return say("{title}: {columns}, at level {level}", **words, level=self.levels[level])
-        return say("{title}: {columns}", **words)
+            return phrase("{title}: {columns}, at level {level}", **words, level=self.levels[level])
+        return phrase("{title}: {columns}", **words)
 
     def words(self, axes: Axes) -> str:
         """A set as a reader sees it."""
-        return " × ".join(self._shown([self.workload.attributes[at] for at in axes])) or say(_TOTAL)
+        return " × ".join(self._shown([self.workload.attributes[at] for at in axes])) or phrase(_TOTAL)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ class Crosstabs:
         return Link(self.paths[name], words or self.words(axes), self.tables[name].cells)
 
     def _branch(self, ways: int, sets: Sequence[Axes], attribute: int | None) -> Branch:
-        heading = so_many(ways, "column") if ways else say(_TOTAL).capitalize()
+        heading = so_many(ways, "column") if ways else phrase(_TOTAL).capitalize()
         levels = range(max(1, len(self.workload.levels)))
         lines = tuple((self.words(axes), tuple(self._link(level, axes) for level in levels)) for axes in sets)
         most = _OPEN if attribute is None else _OPEN_WITH_ONE
@@ -217,13 +217,13 @@ def crosstabs_of(
     workloads: Sequence[Workload],
     tables: Sequence[PublishedTable],
     places: Sequence[Paged],
-    shown: Mapping[str, Mapping[str, str]],
+    shown: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[Crosstabs, ...]:
-    """Every workload with its tables, in the order of the plan."""
+    """Every workload with its tables, in the order of the plan; ``shown``: by table the titles of columns."""
     named = {table.name: table for table in tables}
     paths = {table.name: place.pages[0].path for table, place in zip(tables, places, strict=True) if place.pages}
     listed = sum(len(each.tables) for each in workloads) <= MOST_LISTED
-    return tuple(Crosstabs(each, named, paths, listed, shown.get(each.table, {})) for each in workloads)
+    return tuple(Crosstabs(each, named, paths, listed, (shown or {}).get(each.table, {})) for each in workloads)
 
 
 def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, bytes]:
@@ -235,7 +235,7 @@ def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, byt
         return render_page("workload.html.j2", **shared, workload=found, **words)
 
     pages = {
-        found.column_path(at): made(say("Tables with {column}", column=column), at, column)
+        found.column_path(at): made(phrase("Tables with {column}", column=column), at, column)
         for at, column in enumerate(link.words for link in found.columns)
     }
     return pages if found.listed else {**pages, found.home: made(found.title)}
@@ -270,5 +270,5 @@ def _row(names: Sequence[str]) -> str:
     """Names in a row; only the first ones of many."""
     if len(names) > _MOST_NAMES:
         first = ", ".join(names[:_MOST_NAMES])
-        return say("{names} and {more} more columns", names=first, more=amount(len(names) - _MOST_NAMES))
-    return listed(names) or say("no column")
+        return phrase("{names} and {more} more columns", names=first, more=amount(len(names) - _MOST_NAMES))
+    return in_a_row(names) or phrase("no column")

@@ -12,6 +12,7 @@ from dprelease.measures import Measure
 from dprelease.spec.checks.after import (
     check_across,
     check_exact_counts,
+    check_names,
     check_postprocess,
     check_rounding,
     check_table_names,
@@ -24,7 +25,6 @@ from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_chosen_clips, check_counted, check_measures
-from dprelease.spec.checks.names import check_names
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit

@@ -1,4 +1,4 @@
-"""The files that pages link to: those of each table, and all others."""
+"""The files that pages link to: those of one table, and those of the whole bundle, with what each of them is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dprelease.formats import FORMATS
 from dprelease.publish.packed import size_in
-from dprelease.words import marked, say, written
+from dprelease.words import marked, number_written, phrase
 
 __all__ = ["ALWAYS", "Download", "downloads", "others"]
 
@@ -57,13 +57,15 @@ def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str]
     """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
     told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
     order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
-    listed = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
-    found = [(path, say(told[path])) for path in listed if path in files or path in ALWAYS]
-    return (*found, (_SIGNATURE[0], say(_SIGNATURE[1]))) if signed else tuple(found)
+    in_order = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
+    found = [(path, phrase(told[path])) for path in in_order if path in files or path in ALWAYS]
+    return (*found, (_SIGNATURE[0], phrase(_SIGNATURE[1]))) if signed else tuple(found)
 
 
 def size(count: int) -> str:
     """A number of bytes as a person reads it."""
     if count < 1000:
-        return say("{count} bytes", count=count)
-    return written(f"{count / 1000:,.1f}" if count < 1e6 else f"{count / 1e6:,.1f}") + (" kB" if count < 1e6 else " MB")
+        return phrase("{count} bytes", count=count)
+    return number_written(f"{count / 1000:,.1f}" if count < 1e6 else f"{count / 1e6:,.1f}") + (
+        " kB" if count < 1e6 else " MB"
+    )
