@@ -8,10 +8,15 @@ from typing import get_args
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
 from dprelease.measures import Measure
-from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_rounding, check_table_names
+from dprelease.spec.checks.after import (
+    check_compare,
+    check_exact_counts,
+    check_postprocess,
+    check_rounding,
+    check_table_names,
+)
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column, check_partition
-from dprelease.spec.checks.compare import check_compare
 from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
