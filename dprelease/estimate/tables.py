@@ -16,7 +16,7 @@ from dprelease.estimate.figures import FigureRules, ShowRules
 from dprelease.estimate.intervals import interval, outward_ends, was_cut
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
-from dprelease.measures.comparing.comparison import Comparison
+from dprelease.measures.comparing.comparison import ComparedNumber
 
 __all__ = [
     "RANK",
@@ -95,7 +95,7 @@ class PublishedMeasure:
     base: Fraction | None = None
     low: Flags | None = None
     p_value: Floats | None = None
-    compared: Comparison | None = None
+    compared: ComparedNumber | None = None
     never: Flags | None = None
     title: str = ""
 

@@ -195,13 +195,11 @@ class Run:
         That is the sampler, the engine, publishing, the sources, their key, and references that are confidential files.
         """
         require_sampler(self._request.sampler)
-        tables = self._tables(plan)
-        engine = self._engine(tables)
+        engine = self._engine(tables := self._tables(plan))
         for table in tables.values():
             engine.describe(table)
         require_computable(plan, engine, self._target.project.folder)
-        releases = None if self._rehearsal else self._target.project.releases
-        earlier = require_earlier(self._ledger, releases, plan)
+        earlier = require_earlier(self._ledger, None if self._rehearsal else self._target.project.releases, plan)
         rehearse(plan, "" if self._key is None else self._key.public.text, earlier)
         if not self._rehearsal:
             accept = self._request.accept_changed_data

@@ -12,12 +12,12 @@ from dprelease.errors import BrokenPromiseError, PlanError, SpecError
 from dprelease.estimate.totals import design_of_tables
 from dprelease.estimate.two_numbers import of_part_and_total, of_two_groups
 from dprelease.estimate.workloads.reconcile import reconcile
-from dprelease.measures.comparing.distances import combined, stand_out
+from dprelease.measures.comparing.distances import noise_of_sum, stand_out
 from dprelease.measures.comparing.parts import _brackets, share_reach, share_sets
 from dprelease.noise import MECHANISMS
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
-from dprelease.publish.comparing.earlier import require_same
+from dprelease.publish.comparing.earlier import require_alike
 from dprelease.spec.load import load
 from tests.unit.compared import COLUMNS, SPEC, compared, measured, planned, truths
 
@@ -67,7 +67,7 @@ def test_p_values_and_margins_are_those_of_the_convolution(law: Any) -> None:
     mass = np.exp(-((at / 5) ** 2) / 2) if gaussian else np.exp(-np.abs(at) / 4)
     both = np.convolve(mass / mass.sum(), mass / mass.sum())
     far = np.abs(np.arange(-400, 401))
-    noise = combined([(1.0, law), (-1.0, law)])
+    noise = noise_of_sum([(1.0, law), (-1.0, law)])
     for distance in (0, 1, 7, 20, 35):
         (found,) = noise.p_values(np.array([float(distance)]))
         assert found == pytest.approx(both[far >= distance].sum(), rel=1e-6)
@@ -82,7 +82,7 @@ def test_p_values_without_a_sum_are_never_too_small() -> None:
     both = np.convolve(laplace / laplace.sum(), gauss / gauss.sum())
     far = np.abs(np.arange(-600, 601))
     distances = np.array([0.0, 3, 9, 15, 22, 40])
-    found = combined([(1.0, LAPLACE(Fraction(4))), (1.0, GAUSS(Fraction(5)))]).p_values(distances)
+    found = noise_of_sum([(1.0, LAPLACE(Fraction(4))), (1.0, GAUSS(Fraction(5)))]).p_values(distances)
     exact = np.array([both[far >= each].sum() for each in distances])
     assert (found >= exact * (1 - 1e-9)).all()
     assert (found[1:] <= exact[1:] * 1.35).all()
@@ -176,13 +176,13 @@ def other(change: tuple[str, str]) -> ReleasePlan:
 )
 def test_another_definition_is_refused(change: tuple[str, str], says: str) -> None:
     with pytest.raises(PlanError, match="DPR-P331") as error:
-        require_same(planned("{epsilon: 1}", 3, 4, 2024), other(change), "2023")
+        require_alike(planned("{epsilon: 1}", 3, 4, 2024), other(change), "2023")
     assert says in error.value.summary
 
 
 def test_another_noise_and_the_period_in_a_condition_are_no_other_definition() -> None:
     now = planned("{epsilon: 1}", 3, 4, 2024)
-    require_same(now, other(("{epsilon: 2}", "{epsilon: 1/3}")), "2023")
+    require_alike(now, other(("{epsilon: 2}", "{epsilon: 1/3}")), "2023")
 
 
 def changed(plan: ReleasePlan, **fields: Any) -> ReleasePlan:

@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 
 from dprelease.canonical import GrownValue
 
-__all__ = ["ALIKE_KINDS", "PREVIOUS", "TOTAL_WORD", "Comparison", "ComparisonKind"]
+__all__ = ["ALIKE_KINDS", "PREVIOUS", "TOTAL_WORD", "ComparedKind", "ComparedNumber"]
 
 PREVIOUS, TOTAL_WORD = "previous", "total"
 ALIKE_KINDS = ("change", "growth", "difference")  # which can be not distinguishable from 0
-ComparisonKind = Literal["share", "change", "growth", "index", "difference"]
+ComparedKind = Literal["share", "change", "growth", "index", "difference"]
 
 
-class Comparison(GrownValue):
+class ComparedNumber(GrownValue):
     """One further column of a query, made of its published numbers; it draws nothing.
 
     Attributes:
@@ -34,7 +34,7 @@ class Comparison(GrownValue):
     show: Literal["percent"] | None = None
 
     @property
-    def kind(self) -> ComparisonKind:
+    def kind(self) -> ComparedKind:
         """What it is."""
         if self.share_of is not None:
             return "share"
@@ -49,7 +49,7 @@ class Comparison(GrownValue):
         """The period that it looks back to; None: to none."""
         return self.change_from or self.index_to
 
-    def at(self, period: str) -> Comparison:
+    def at(self, period: str) -> ComparedNumber:
         """The same with the name of the period that it looks back to."""
         return self.model_copy(update={"change_from" if self.change_from is not None else "index_to": period})
 

@@ -7,7 +7,7 @@ holds whatever depends on what (Bonferroni).
 
 >>> from dprelease.noise import MECHANISMS
 >>> law = MECHANISMS["discrete_laplace"].law(Fraction(4))
->>> noise = combined([(1.0, law), (-1.0, law)])
+>>> noise = noise_of_sum([(1.0, law), (-1.0, law)])
 >>> noise.margin(Fraction(95, 100)), [round(p, 4) for p in noise.p_values(np.array([0.0, 17.0, -40.0])).tolist()]
 (16.0, [1.0, 0.0491, 0.0003])
 """
@@ -28,7 +28,7 @@ from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.weighted_sums import WeightedLaw, widest
 
-__all__ = ["Distances", "combined", "stand_out", "weighted"]
+__all__ = ["Distances", "noise_of_sum", "stand_out", "weighted"]
 
 Floats = npt.NDArray[np.float64]
 Part = tuple[float, int, float]
@@ -119,7 +119,7 @@ def weighted(law: Law, weight: float) -> tuple[tuple[Part, ...], bool] | None:
     return None
 
 
-def combined(parts: Sequence[tuple[float, Law]]) -> Distances:
+def noise_of_sum(parts: Sequence[tuple[float, Law]]) -> Distances:
     """The noise of a weighted sum of independent draws; of those whose law is not known here they may depend.
 
     Args:

@@ -10,8 +10,8 @@ from math import prod
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.two_numbers import of_part_and_total, of_two_groups
 from dprelease.measures import Expected
-from dprelease.measures.comparing.comparison import Comparison
-from dprelease.measures.comparing.distances import Distances, combined
+from dprelease.measures.comparing.comparison import ComparedNumber
+from dprelease.measures.comparing.distances import Distances, noise_of_sum
 from dprelease.measures.comparing.parts import TwoSums, share_reach
 from dprelease.measures.quotients import Draw, reach_at
 from dprelease.noise import Law
@@ -28,7 +28,12 @@ _ROWS = "depends on the cell's size: give `expect` for a count of the query"
 
 
 def expected_comparison(
-    query: PlannedQuery, asked: Comparison, catalog: Catalog, drawn: Drawn, laws: Sequence[Law], confidence: Fraction
+    query: PlannedQuery,
+    asked: ComparedNumber,
+    catalog: Catalog,
+    drawn: Drawn,
+    laws: Sequence[Law],
+    confidence: Fraction,
 ) -> Expected:
     """The accuracy of a comparison in a cell of the expected size.
 
@@ -59,7 +64,7 @@ def expected_comparison(
         )
         return Expected(noise.standard_error, noise.margin(confidence))
     if asked.kind in ("change", "difference"):
-        noise = combined([*zip(known, laws, strict=True), *zip(known, laws, strict=True)])
+        noise = noise_of_sum([*zip(known, laws, strict=True), *zip(known, laws, strict=True)])
         return Expected(noise.standard_error, noise.margin(confidence))
     if count is None or not measure.is_count:
         return Expected(why_null=_ROWS if measure.is_count else _DATA)
@@ -73,7 +78,7 @@ def expected_comparison(
 
 def _of_intervals(
     query: PlannedQuery,
-    asked: Comparison,
+    asked: ComparedNumber,
     form: Sequence[object],
     laws: Sequence[Law],
     confidence: Fraction,
@@ -100,7 +105,7 @@ def _weighed(sums: Sequence[TwoSums], weights: Sequence[float]) -> TwoSums:
 
 def _share(
     query: PlannedQuery,
-    asked: Comparison,
+    asked: ComparedNumber,
     sizes: tuple[int, ...],
     drawn: Drawn,
     weights: Sequence[float],

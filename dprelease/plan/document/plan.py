@@ -13,7 +13,7 @@ from dprelease.catalog.boundaries import Geography
 from dprelease.catalog.table import Catalog, Column
 from dprelease.errors import UnsupportedEvent
 from dprelease.measures import AnyMeasure
-from dprelease.measures.comparing.comparison import Comparison
+from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document.account import Account
 from dprelease.plan.document.approval import Approval, Head
 from dprelease.plan.document.batch import Batch, in_one_piece, in_their_pieces
@@ -94,7 +94,7 @@ class PlannedQuery(Grouping):
     workload: str | None = None
     ranges: PlannedRanges | None = None
     totals: PlannedTotals | None = None
-    compare: dict[str, Comparison] = {}
+    compare: dict[str, ComparedNumber] = {}
 
 
 class Output(Value):

@@ -31,10 +31,10 @@ from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.plan.verify.comparing import check_compared
 from dprelease.plan.verify.factor import expected_of_sums
 from dprelease.plan.verify.reach import require
 from dprelease.plan.verify.tables import taken_together
+from dprelease.plan.verify.totals import check_compared
 
 __all__ = ["check_outputs", "covers", "figure", "worst_variances"]
 

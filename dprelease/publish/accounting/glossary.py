@@ -10,7 +10,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.estimate import RANK
 from dprelease.measures import MEASURES, PLANNED, Measure
-from dprelease.measures.comparing.comparison import Comparison
+from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.text import exact_text, weighed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
@@ -215,7 +215,7 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
     return found
 
 
-def compared_in_words(plan: ReleasePlan, asked: Comparison) -> str:
+def compared_in_words(plan: ReleasePlan, asked: ComparedNumber) -> str:
     """A column that compares, with the name of the period that it looks back to."""
     period = period_of(plan, asked)
     return (asked if period is None else asked.at(period)).described()

@@ -20,7 +20,7 @@ from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
 from dprelease.publish.base import measure_names
 from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
-from dprelease.publish.comparing.earlier import period_of
+from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons
 from dprelease.publish.measured import TOP_K, step_of_sums
 
 __all__ = ["holds", "recipe"]
@@ -170,7 +170,7 @@ def recipe(
         "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
         "post_processing": list(post_processing(plan)),
         **({"workloads": [_workload(plan, each) for each in plan.workloads]} if plan.workloads else {}),
-        **({"compared": compared} if (compared := _compared(plan)) else {}),
+        **({"compared": compared} if (compared := recipe_of_comparisons(plan)) else {}),
         **({"ranges": ranges} if ranges else {}),
         **({"totals": totals} if totals else {}),
         **({"classes": classes} if classes else {}),
@@ -243,40 +243,6 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
         "blank": blank,
         **({"rounded_to": str(base)} if (base := _base(plan, query, name)) is not None else {}),
     }
-
-
-_COMPARED = {
-    "share": "{whole} * clip(x / t, 0, 1), where t is the number of the total in the same row",
-    "change": "x - y, where y is the same number of the earlier period",
-    "growth": "100 * (x / y - 1), where y is the same number of the earlier period",
-    "index": "100 * x / y, where y is the same number of the base period",
-    "difference": "x - g, where g is the number of the other group in the row with otherwise the same keys",
-}
-
-
-def _compared(plan: ReleasePlan) -> list[dict[str, Any]]:
-    """The columns that are made of published numbers, before any of these is rounded."""
-    found = []
-    for query in plan.queries:
-        for name, asked in query.compare.items():
-            of_count = asked.kind in ("change", "difference")
-            figures = plan.publish.figures
-            base = None if figures is None else figures.bases.get(query.name, {}).get(name)
-            found.append(
-                {
-                    "query": query.name,
-                    "measure": name,
-                    "what": asked.described(),
-                    "x": asked.measure,
-                    "formula": _COMPARED[asked.kind].format(whole=asked.whole),
-                    "blank": [] if of_count else ["the number below is less than one step of its grid"],
-                    **({"total": list(asked.share_of)} if asked.share_of is not None else {}),
-                    **({"period": period_of(plan, asked)} if asked.period else {}),
-                    **({"group": list(asked.difference_from)} if asked.difference_from else {}),
-                    **({"rounded_to": str(base)} if base is not None else {}),
-                }
-            )
-    return found
 
 
 def _at_chosen_clip(

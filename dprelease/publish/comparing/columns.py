@@ -12,12 +12,12 @@ import numpy.typing as npt
 from dprelease.estimate import PublishedMeasure, PublishedTable, statuses
 from dprelease.estimate.figures import ShowRules
 from dprelease.measures import Possible
-from dprelease.measures.comparing.comparison import Comparison
+from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.comparing.distances import stand_out
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import number_names
 from dprelease.publish.comparing.earlier import EarlierRelease, period_of
-from dprelease.publish.comparing.figures import Figures, figures_of
+from dprelease.publish.comparing.figures import ComparedRows, figures_of
 from dprelease.publish.comparing.levels import Levels
 from dprelease.publish.measured import Inputs
 
@@ -75,14 +75,19 @@ def _with_columns(
     return replace(table, measures=(*table.measures, *made))
 
 
-def _at_the_base(rows: int) -> Figures:
+def _at_the_base(rows: int) -> ComparedRows:
     """An index is 100 in its base period, by definition."""
     full, none = np.full(rows, 100.0), np.zeros(rows)
-    return Figures(full, none, full, full)
+    return ComparedRows(full, none, full, full)
 
 
 def _column(
-    plan: ReleasePlan, name: str, asked: Comparison, period: str | None, found: Figures, own: PublishedMeasure
+    plan: ReleasePlan,
+    name: str,
+    asked: ComparedNumber,
+    period: str | None,
+    found: ComparedRows,
+    own: PublishedMeasure,
 ) -> PublishedMeasure:
     """A number that is blank where the one that it compares is not published either."""
     blank = np.isnan(found.value) | np.isnan(own.value)
@@ -125,7 +130,7 @@ def _column(
     )
 
 
-def _alike(found: Figures, blank: npt.NDArray[np.bool_], confidence: Fraction) -> npt.NDArray[np.bool_]:
+def _alike(found: ComparedRows, blank: npt.NDArray[np.bool_], confidence: Fraction) -> npt.NDArray[np.bool_]:
     """Which changes or differences noise alone may have made.
 
     By p-values with at most the error probability of the margins as the part of all that are told apart which noise

@@ -16,7 +16,7 @@ import numpy as np
 from dprelease.canonical import GrownValue
 from dprelease.catalog.table import Table
 from dprelease.errors import PlanError
-from dprelease.measures.comparing.comparison import PREVIOUS, Comparison
+from dprelease.measures.comparing.comparison import PREVIOUS, ComparedNumber
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import ComparedWith
@@ -31,7 +31,7 @@ __all__ = [
     "earlier_in",
     "needed_periods",
     "period_of",
-    "require_same",
+    "require_alike",
     "taken_from",
 ]
 
@@ -78,7 +78,7 @@ class EarlierRelease(GrownValue):
         return Inputs(noisy=found, keys={}, ranked={})
 
 
-def period_of(plan: ReleasePlan, asked: Comparison) -> str | None:
+def period_of(plan: ReleasePlan, asked: ComparedNumber) -> str | None:
     """The period that a comparison looks back to, by name; None: to none."""
     return preceding(plan.release.period) if asked.period == PREVIOUS else asked.period
 
@@ -124,7 +124,7 @@ def taken_from(
     names = {
         query.name for query in plan.queries if any(period_of(plan, each) == period for each in query.compare.values())
     }
-    require_same(plan, earlier, period)
+    require_alike(plan, earlier, period)
     steps = taken_steps(earlier, names)
     return EarlierRelease(
         release=plan.release.name,
@@ -149,7 +149,7 @@ def compared_with(earlier: EarlierRelease) -> ComparedWith:
     )
 
 
-def require_same(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:
+def require_alike(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:
     """Refuse to compare numbers that are defined otherwise: by what both plans say, and never by what was measured.
 
     Raises:

@@ -13,23 +13,23 @@ from dprelease.estimate import PublishedTable, coded, interval
 from dprelease.estimate.intervals import outward_ends
 from dprelease.estimate.two_numbers import of_part_and_total, of_two_groups
 from dprelease.measures import Measure, Noisy, Possible
-from dprelease.measures.comparing.comparison import Comparison
-from dprelease.measures.comparing.distances import Distances, combined
+from dprelease.measures.comparing.comparison import ComparedNumber
+from dprelease.measures.comparing.distances import Distances, noise_of_sum
 from dprelease.measures.comparing.parts import TwoSums, share_sets
 from dprelease.measures.quotients import Draw, quotients
 from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.publish.base import key_as_text
-from dprelease.publish.comparing.levels import Axes, Level, Levels, linear_value
+from dprelease.publish.comparing.levels import Axes, Levels, OneLevel, linear_value
 
-__all__ = ["Figures", "difference_noise", "figures_of", "share_sums"]
+__all__ = ["ComparedRows", "difference_noise", "figures_of", "share_sums"]
 
 Floats = npt.NDArray[np.float64]
 _ANYTHING: Possible = (None, None)
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class ComparedRows:
     """One comparison in every row; NaN where nothing can be said.
 
     Attributes:
@@ -49,7 +49,7 @@ class Figures:
     never: npt.NDArray[np.bool_] | None = None
 
 
-def figures_of(asked: Comparison, now: Levels, before: Levels | None, table: PublishedTable) -> Figures:
+def figures_of(asked: ComparedNumber, now: Levels, before: Levels | None, table: PublishedTable) -> ComparedRows:
     """The numbers of one comparison in the rows of a query's table.
 
     Args:
@@ -77,44 +77,48 @@ def figures_of(asked: Comparison, now: Levels, before: Levels | None, table: Pub
     return _rows(now, made)
 
 
-def _rows(now: Levels, made: Sequence[Figures]) -> Figures:
+def _rows(now: Levels, made: Sequence[ComparedRows]) -> ComparedRows:
     def joined(name: str) -> Floats:
         return now.in_rows([getattr(each, name) for each in made])
 
     p_value = None if made[0].p_value is None else joined("p_value")
-    return Figures(joined("value"), joined("error"), joined("lower"), joined("upper"), p_value)
+    return ComparedRows(joined("value"), joined("error"), joined("lower"), joined("upper"), p_value)
 
 
-def _nothing(rows: int, *, linear: bool) -> Figures:
+def _nothing(rows: int, *, linear: bool) -> ComparedRows:
     none = np.full(rows, np.nan)
-    return Figures(none, none, none, none, none if linear else None)
+    return ComparedRows(none, none, none, none, none if linear else None)
 
 
-def _is_linear(measure: Measure, level: Level, label: str) -> bool:
+def _is_linear(measure: Measure, level: OneLevel, label: str) -> bool:
     return measure.coefficients([each.quantity for each in level.inputs[label]]) is not None
 
 
-def _about(value: Floats, noise: Distances, confidence: Fraction) -> Figures:
+def _about(value: Floats, noise: Distances, confidence: Fraction) -> ComparedRows:
     """A number whose noise has one law in all rows."""
     margin = np.full(value.shape, noise.margin(confidence))
     whole = Fraction(1) if noise.unit == 1 and bool((value == np.rint(value)).all()) else None
     lower, upper = interval(value, margin, _ANYTHING, grid=whole)
-    return Figures(value, np.full(value.shape, noise.standard_error), lower, upper, noise.p_values(value))
+    return ComparedRows(value, np.full(value.shape, noise.standard_error), lower, upper, noise.p_values(value))
 
 
 def _parts(noisy: Sequence[Noisy], weights: Sequence[float]) -> list[tuple[float, Law]]:
     return [(weight, each.law) for weight, each in zip(weights, noisy, strict=True)]
 
 
-def _change(now: Level, before: Level, asked: Comparison, measure: Measure, confidence: Fraction) -> Figures:
+def _change(
+    now: OneLevel, before: OneLevel, asked: ComparedNumber, measure: Measure, confidence: Fraction
+) -> ComparedRows:
     """A number less that of an earlier period: the two releases have independent noise."""
     one, ours = linear_value(measure, now.inputs[asked.measure])
     two, theirs = linear_value(measure, before.inputs[asked.measure])
     parts = [*_parts(now.inputs[asked.measure], ours), *_parts(before.inputs[asked.measure], theirs)]
-    return _about(one - two, combined(parts), confidence)
+    return _about(one - two, noise_of_sum(parts), confidence)
 
 
-def _times(now: Level, before: Level, asked: Comparison, measure: Measure, confidence: Fraction) -> Figures:
+def _times(
+    now: OneLevel, before: OneLevel, asked: ComparedNumber, measure: Measure, confidence: Fraction
+) -> ComparedRows:
     """How many times a number is that of an earlier period: an index, or less 1 and in percent a growth.
 
     The set is that of all quotients which the exact test of both releases' noise does not refuse. The p-value of a
@@ -140,14 +144,14 @@ def _times(now: Level, before: Level, asked: Comparison, measure: Measure, confi
     ends = outward_ends(asked.whole * low - shift, asked.whole * high - shift, _ANYTHING)
     value = asked.whole * ratio - shift
     p_value = _change(now, before, asked, measure, confidence).p_value if asked.says_p else None
-    return Figures(value, asked.whole * error, *ends, p_value)
+    return ComparedRows(value, asked.whole * error, *ends, p_value)
 
 
 def _variance(noisy: Sequence[Noisy], weights: Sequence[float]) -> float:
     return float(sum(weight**2 * each.law.variance for weight, each in zip(weights, noisy, strict=True)))
 
 
-def _wide(level: Level, asked: Comparison, measure: Measure, confidence: Fraction) -> Figures:
+def _wide(level: OneLevel, asked: ComparedNumber, measure: Measure, confidence: Fraction) -> ComparedRows:
     """A number of any kind with an interval at half the error probability, so that two of them hold together."""
     noisy = level.inputs[asked.measure]
     found = measure.estimate_tested(noisy, 1 - (1 - confidence) / 2)
@@ -156,27 +160,27 @@ def _wide(level: Level, asked: Comparison, measure: Measure, confidence: Fractio
         lower, upper = interval(found.value, found.margin, bounds, nearest=True)
     else:
         lower, upper = outward_ends(*found.ends, bounds)
-    return Figures(found.value, found.standard_error, lower, upper)
+    return ComparedRows(found.value, found.standard_error, lower, upper)
 
 
-def _apart(one: Figures, two: Figures, *, independent: bool = True) -> Figures:
+def _apart(one: ComparedRows, two: ComparedRows, *, independent: bool = True) -> ComparedRows:
     """The difference of two numbers by their intervals: where both hold, it lies between their ends."""
     sizes = one.error**2 + two.error**2
     error = np.sqrt(sizes) if independent else one.error + two.error
     ends = outward_ends(one.lower - two.upper, one.upper - two.lower, _ANYTHING)
-    return Figures(one.value - two.value, error, *ends)
+    return ComparedRows(one.value - two.value, error, *ends)
 
 
 def _difference(
-    asked: Comparison, now: Levels, table: PublishedTable, measure: Measure, confidence: Fraction
-) -> Figures:
+    asked: ComparedNumber, now: Levels, table: PublishedTable, measure: Measure, confidence: Fraction
+) -> ComparedRows:
     """Each row less the row of another group; rows of that group, and totals over the groups, have none."""
     other = _other_rows(asked, table)
     known = other >= 0
     linear = _is_linear(measure, now.levels[0], asked.measure)
     if not linear:
         wide = _rows(now, [_wide(level, asked, measure, confidence) for level in now.levels])
-        beside = Figures(*(getattr(wide, name)[other] for name in ("value", "error", "lower", "upper")))
+        beside = ComparedRows(*(getattr(wide, name)[other] for name in ("value", "error", "lower", "upper")))
         drawn = now.query.totals is not None and bool(now.query.totals.drawn)
         return replace(_only(known, _apart(wide, beside, independent=not drawn)), never=~known)
     value = now.in_rows([linear_value(measure, level.inputs[asked.measure])[0] for level in now.levels])
@@ -190,15 +194,15 @@ def _difference(
         figures = _about(found[rows], difference_noise(asked, now, level, measure), confidence)
         for name, numbers in filled.items():
             numbers[rows] = getattr(figures, name)
-    return replace(Figures(**filled) if known.any() else result, never=~known)
+    return replace(ComparedRows(**filled) if known.any() else result, never=~known)
 
 
-def difference_noise(asked: Comparison, now: Levels, level: Level, measure: Measure) -> Distances:
+def difference_noise(asked: ComparedNumber, now: Levels, level: OneLevel, measure: Measure) -> Distances:
     """The noise of the difference of two rows of a level that have different keys in one column."""
     noisy = level.inputs[asked.measure]
     _, weights = linear_value(measure, noisy)
     if now.query.totals is None:
-        return combined([*_parts(noisy, weights), *_parts(noisy, weights)])
+        return noise_of_sum([*_parts(noisy, weights), *_parts(noisy, weights)])
     assert asked.difference_from is not None  # noqa: S101 - asked for by the caller
     along = now.query.by.index(asked.difference_from[0])
     unit = abs(weights[0]) if len(weights) == 1 else 1.0
@@ -212,7 +216,7 @@ def difference_noise(asked: Comparison, now: Levels, level: Level, measure: Meas
     return Distances(WeightedLaw(parts, sums[0].gaussian), unit)
 
 
-def _other_rows(asked: Comparison, table: PublishedTable) -> npt.NDArray[np.int64]:
+def _other_rows(asked: ComparedNumber, table: PublishedTable) -> npt.NDArray[np.int64]:
     """For each row the place of the one with the other group's key and otherwise its own; -1: there is none."""
     assert asked.difference_from is not None  # noqa: S101 - asked for by the caller
     column, key = asked.difference_from
@@ -236,14 +240,14 @@ def _other_rows(asked: Comparison, table: PublishedTable) -> npt.NDArray[np.int6
     return np.where(there, order[held], -1)
 
 
-def _only(known: npt.NDArray[np.bool_], figures: Figures) -> Figures:
+def _only(known: npt.NDArray[np.bool_], figures: ComparedRows) -> ComparedRows:
     def kept(numbers: Floats) -> Floats:
         return np.where(known, numbers, np.nan)
 
-    return Figures(kept(figures.value), kept(figures.error), kept(figures.lower), kept(figures.upper))
+    return ComparedRows(kept(figures.value), kept(figures.error), kept(figures.lower), kept(figures.upper))
 
 
-def share_sums(now: Levels, label: str, axes: Axes, total: Axes, measure: Measure, level: Level) -> TwoSums:
+def share_sums(now: Levels, label: str, axes: Axes, total: Axes, measure: Measure, level: OneLevel) -> TwoSums:
     """The noise of a number and of the total that it is a part of, in units of the number."""
     _, weights = linear_value(measure, level.inputs[label])
     sums = [of_part_and_total(now.sizes, drawn, axes, total) for drawn in now.drawn(label)]
@@ -256,7 +260,7 @@ def share_sums(now: Levels, label: str, axes: Axes, total: Axes, measure: Measur
     return TwoSums(parts, sums[0].gaussian)
 
 
-def _share(asked: Comparison, now: Levels, confidence: Fraction) -> Figures:
+def _share(asked: ComparedNumber, now: Levels, confidence: Fraction) -> ComparedRows:
     """Each number over its total: rows of that very total are all of it, rows of coarser totals have no share."""
     measure, whole = now.query.measures[asked.measure], asked.whole
     names = set(asked.share_of or ())
@@ -273,7 +277,7 @@ def _share(asked: Comparison, now: Levels, confidence: Fraction) -> Figures:
             continue
         if level.axes == total:
             full = np.where(np.isnan(known), np.nan, float(whole))
-            made.append(Figures(full, full * 0, full, full))
+            made.append(ComparedRows(full, full * 0, full, full))
             continue
         below = known[_total_of(now, level.axes, total)]
         part, _ = linear_value(measure, level.inputs[asked.measure])
@@ -283,7 +287,7 @@ def _share(asked: Comparison, now: Levels, confidence: Fraction) -> Figures:
         low, high = np.fmin(low, share), np.fmax(high, share)
         low, high = (np.where(np.isnan(below), np.nan, each) for each in (low, high))
         ends = outward_ends(whole * low, whole * high, (Fraction(0), Fraction(whole)))
-        made.append(Figures(whole * share, whole * sums.error(share) / below, *ends))
+        made.append(ComparedRows(whole * share, whole * sums.error(share) / below, *ends))
     return replace(_rows(now, made), never=never)
 
 

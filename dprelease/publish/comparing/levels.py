@@ -16,14 +16,14 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.measured import Inputs
 from dprelease.publish.totals import reconciled_inputs
 
-__all__ = ["Axes", "Level", "Levels", "linear_value"]
+__all__ = ["Axes", "Levels", "OneLevel", "linear_value"]
 
 Floats = npt.NDArray[np.float64]
 Axes = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class OneLevel:
     """The cells of a query, or one of its tables of totals.
 
     Attributes:
@@ -49,7 +49,7 @@ class Levels:
 
     plan: ReleasePlan
     query: PlannedQuery
-    levels: tuple[Level, ...]
+    levels: tuple[OneLevel, ...]
 
     @classmethod
     def of(cls, plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> Levels:
@@ -60,7 +60,7 @@ class Levels:
         else:
             fed, sets = reconciled_inputs(plan, query, inputs.noisy), query.totals.sets
         rows = [max(len(each.values) for parts in one.values() for each in parts) for one in fed]
-        return cls(plan, query, tuple(Level(*each) for each in zip(sets, fed, rows, strict=True)))
+        return cls(plan, query, tuple(OneLevel(*each) for each in zip(sets, fed, rows, strict=True)))
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -56,12 +56,8 @@ SHEET_COLUMNS = 16_384
 MOST_ROWS = 1_000_000  # of a table in the workbook; a sheet has 1,048,576
 MOST_CELLS = 8_000_000  # of a workbook, which takes programs minutes to open beyond
 _MOST_NAMED = 40  # tables that the cover names as left out
-_MORE = {
-    SAMPLING_ERROR: "sampling error",
-    TOTAL_MARGIN: "total margin",
-    P_VALUE: "p-value",
-    UNADJUSTED: "before adjusting",
-}
+_MORE = {SAMPLING_ERROR: "sampling error", TOTAL_MARGIN: "total margin", P_VALUE: "p-value"}
+_MORE |= {UNADJUSTED: "before adjusting"}
 _EXACT = 10**15  # a spreadsheet holds 15 digits of a number
 
 

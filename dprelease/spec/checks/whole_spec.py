@@ -9,22 +9,22 @@ from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
 from dprelease.formats import CERTIFICATE
 from dprelease.measures import Measure
-from dprelease.spec.checks.after import (
-    check_across,
-    check_exact_counts,
-    check_names,
-    check_postprocess,
-    check_rounding,
-    check_table_names,
-)
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column, check_partition
-from dprelease.spec.checks.compare import check_compare
 from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_chosen_clips, check_counted, check_measures
+from dprelease.spec.checks.published.after import (
+    check_across,
+    check_exact_counts,
+    check_postprocess,
+    check_rounding,
+    check_table_names,
+)
+from dprelease.spec.checks.published.compare import check_compare
+from dprelease.spec.checks.published.names import check_names
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from dprelease.canonical import GrownValue
-from dprelease.measures.comparing.comparison import PREVIOUS, TOTAL_WORD, Comparison
+from dprelease.measures.comparing.comparison import PREVIOUS, TOTAL_WORD, ComparedNumber
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.scalars import AsWritten, Filled, Period, kind_of, refuse
 
@@ -63,10 +63,10 @@ class CompareSpec(SpecValue, GrownValue):
         return self
 
     @property
-    def planned(self) -> Comparison:
+    def planned(self) -> ComparedNumber:
         """The same as a plan has it."""
         group = next(iter((self.difference_from or {}).items()), None)
-        return Comparison(
+        return ComparedNumber(
             measure=self.measure,
             share_of=self.share_of,
             change_from=self.change_from,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, read_bundle
-from dprelease.publish.comparing.earlier import EarlierRelease, compared_with, needed_periods, require_same
+from dprelease.publish.comparing.earlier import EarlierRelease, compared_with, needed_periods, require_alike
 
 __all__ = ["EARLIER", "earlier_check"]
 
@@ -37,7 +37,7 @@ def earlier_check(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
     for period, each in sorted(taken.items()):
         if (each.release, each.sequence < facts.ledger_sequence) != (plan.release.name, True):
             return Check(EARLIER, False, f"{period} is of another release, or was charged later")
-        require_same(plan, each.plan, period)
+        require_alike(plan, each.plan, period)
         same = [why for folder in (*others, *beside) if (why := _held_against(each, folder)) is not None]
         if any(same):
             return Check(EARLIER, False, next(filter(None, same)))

@@ -1,4 +1,4 @@
-"""The rules of columns that compare: what they are made of is published, and what they look back to can be named."""
+"""Columns that compare published numbers: with a total, another group, or an earlier period."""
 
 from __future__ import annotations
 

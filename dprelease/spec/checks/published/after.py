@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.errors import DpReleaseError
 from dprelease.formats import FORMATS
-from dprelease.measures import expand_measures
-from dprelease.spec.checks.columns import check_reference
 from dprelease.spec.checks.workloads import can_be_made
 from dprelease.spec.fields.document import InvariantSpec, QuerySpec, ReleaseSpec
 from dprelease.spec.fields.published_sets import published_sets
-from dprelease.spec.fields.told import ReferenceLabels, said
-from dprelease.spec.period import span
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_exact_counts", "check_names", "check_postprocess", "check_rounding", "check_table_names"]
+__all__ = ["check_across", "check_exact_counts", "check_postprocess", "check_rounding", "check_table_names"]
 
 _ORDER = ("consistent", "nonnegative", "integer")
 # Of the name of a table: with the longest ending 100 letters, the most that a file of a bundle can have.
@@ -185,42 +180,3 @@ def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:
                 findings.add("DPR-S660", at, says, hint, (*at, "marginals"), (*at, "levels"), key=True)
                 break
             taken[table.name.lower()] = f"table {shown(table.name, _LONGEST)!r} of query {shown(name)!r}"
-
-
-def check_names(spec: ReleaseSpec, findings: Findings) -> None:
-    """Every problem with what a spec says of names; that words are missing in a language is a warning."""
-    for table, described in spec.tables.items():
-        for name, column in described.columns.items():
-            at = ("tables", table, "columns", name, "labels")
-            if not isinstance(column.labels, ReferenceLabels):
-                continue
-            for told in said(column.labels.column, spec.release.languages).values():
-                check_reference(spec, column.labels.reference, told, None, at, findings)
-            if column.labels.key is not None:
-                check_reference(spec, column.labels.reference, column.labels.key, None, at, findings)
-    for name, query in spec.queries.items():
-        _check_names_of(name, query, findings)
-    release, schedule = spec.release, spec.schedule
-    if release.next == "schedule" and (schedule is None or span(release.period) is None):
-        hint = "write the day, `next: 2024-06-01`; or a `schedule`, and a period of the calendar"
-        findings.add("DPR-S477", ("release", "next"), "takes the day from a schedule that says none", hint)
-
-
-def _check_names_of(name: str, query: QuerySpec, findings: Findings) -> None:
-    if query.condition and query.where is None:
-        says = "says in words what `where` says, and there is no `where`"
-        findings.add("DPR-S479", ("queries", name, "condition"), says, "leave it out, or write `where`")
-    if not query.names:
-        return
-    try:
-        published = {*query.measures, *expand_measures(query.measures)}
-    except (DpReleaseError, ValueError, KeyError):  # told where the measures are checked
-        return
-    for measure, words in query.names.items():
-        at = ("queries", name, "names", measure)
-        if measure not in published:
-            hint = did_you_mean(measure, sorted(published), "name a number that the query publishes")
-            findings.add("DPR-S478", at, f"names no number of the query: {shown(measure)!r}", hint, key=True)
-        elif words.condition and getattr(query.measures.get(measure), "where", None) is None:
-            says = "says in words what `where` of the measure says, and there is none"
-            findings.add("DPR-S479", (*at, "condition"), says, "leave it out, or write `where` at the measure")

@@ -1,0 +1,43 @@
+"""How the columns that compare are made of published numbers, as formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.comparing.earlier import period_of
+
+__all__ = ["recipe_of_comparisons"]
+
+_COMPARED = {
+    "share": "{whole} * clip(x / t, 0, 1), where t is the number of the total in the same row",
+    "change": "x - y, where y is the same number of the earlier period",
+    "growth": "100 * (x / y - 1), where y is the same number of the earlier period",
+    "index": "100 * x / y, where y is the same number of the base period",
+    "difference": "x - g, where g is the number of the other group in the row with otherwise the same keys",
+}
+
+
+def recipe_of_comparisons(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """The columns that are made of published numbers, before any of these is rounded."""
+    found = []
+    for query in plan.queries:
+        for name, asked in query.compare.items():
+            of_count = asked.kind in ("change", "difference")
+            figures = plan.publish.figures
+            base = None if figures is None else figures.bases.get(query.name, {}).get(name)
+            found.append(
+                {
+                    "query": query.name,
+                    "measure": name,
+                    "what": asked.described(),
+                    "x": asked.measure,
+                    "formula": _COMPARED[asked.kind].format(whole=asked.whole),
+                    "blank": [] if of_count else ["the number below is less than one step of its grid"],
+                    **({"total": list(asked.share_of)} if asked.share_of is not None else {}),
+                    **({"period": period_of(plan, asked)} if asked.period else {}),
+                    **({"group": list(asked.difference_from)} if asked.difference_from else {}),
+                    **({"rounded_to": str(base)} if base is not None else {}),
+                }
+            )
+    return found
