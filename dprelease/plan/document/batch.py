@@ -12,7 +12,7 @@ from dprelease.plan.document.invariant import Measured
 from dprelease.plan.document.pieces import Piece
 from dprelease.plan.document.step import Step
 
-__all__ = ["Batch", "clip_of", "in_one_piece", "in_their_pieces"]
+__all__ = ["Batch", "in_one_piece", "in_their_pieces", "step_of_clip"]
 
 _MOST = 50  # steps of a pass, and of a transaction of the ledger
 _NUMBERS = 2_000_000  # that these steps hold together, unless it is one step alone: all of them are in memory at once
@@ -123,7 +123,7 @@ def in_one_piece(
     passes: dict[tuple[Grouping, str | None, str | None], list[tuple[Measured, tuple[Quantity, ...]]]] = {}
     for step in measured:
         served = step.answers[0].query if step.answers else ""
-        clip = clip_of(step)
+        clip = step_of_clip(step)
         grouping, parts = _shared(step, catalog) if clip is None else (step.aggregate.grouping, step.parts)
         passes.setdefault((grouping, selections.get(served), clip), []).append((step, parts))
     for (grouping, selection, clip), found in passes.items():
@@ -137,7 +137,7 @@ def in_one_piece(
                 yield Batch(grouping=grouping, selection=selection, steps=steps, moved=moved)
 
 
-def clip_of(step: Measured) -> str | None:
+def step_of_clip(step: Measured) -> str | None:
     """The step that chooses the clip of a step, itself where that is what it does; None: no clip is chosen."""
     if not isinstance(step, Step):
         return None

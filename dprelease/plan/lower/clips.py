@@ -9,7 +9,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.plan.document import Step
 from dprelease.plan.lower.alternatives import Asked, Group
 
-__all__ = ["CLIP", "ClipOf", "clip_of", "wanted_clips", "with_rows_above"]
+__all__ = ["CLIP", "ClipOf", "clip_wanted_by", "wanted_clips", "with_rows_above"]
 
 CLIP = "(clip)"
 """What a step that chooses a clip answers, in the place of a measure."""
@@ -25,7 +25,7 @@ class ClipOf(NamedTuple):
     quantity: Quantity
 
 
-def clip_of(need: Need, groups: Sequence[Group], quantities: Sequence[Quantity]) -> ClipOf | None:
+def clip_wanted_by(need: Need, groups: Sequence[Group], quantities: Sequence[Quantity]) -> ClipOf | None:
     """The clip of what a measure needs; None: it is written in the spec, or there is none."""
     at, place = need
     quantity = quantities[place]
@@ -40,7 +40,7 @@ def wanted_clips(
     """Every clip that is to be chosen, and the measures of the queries that it serves, the first one of each query."""
     found: dict[ClipOf, dict[int, Asked]] = {}
     for need, feeding in needs.items():
-        clip = clip_of(need, groups, quantities)
+        clip = clip_wanted_by(need, groups, quantities)
         for asked, _ in feeding if clip is not None else ():
             found.setdefault(clip, {}).setdefault(asked.query, asked)  # type: ignore[arg-type]  # there is one
     return {clip: tuple(asked for _, asked in sorted(of.items())) for clip, of in found.items()}

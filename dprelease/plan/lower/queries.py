@@ -16,7 +16,7 @@ from dprelease.measures import Measure
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTotals, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken
-from dprelease.plan.lower.clips import CLIP, ClipOf, clip_of, wanted_clips
+from dprelease.plan.lower.clips import CLIP, ClipOf, clip_wanted_by, wanted_clips
 from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
@@ -166,7 +166,7 @@ class Lowering:
             grouping, counted = self._in_one(keys)
             places = {each: at for at, each in enumerate(dict.fromkeys(counted))}  # two can count the same rows
             form = forms.get(self.groups[keys[0][0]].domain, Form())
-            clip = clip_of(keys[0], self.groups, self.quantities)
+            clip = clip_wanted_by(keys[0], self.groups, self.quantities)
             if clip is not None and clip not in clips_drawn:
                 clips_drawn[clip] = len(drafts)
                 drafts.append(self._choice_of_clip(clip, clips[clip], names))
