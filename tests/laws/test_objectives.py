@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dprelease.plan.allocate import best_candidate
 from tests.laws.objectives import BLOCKS, Objective, fell_back, of_block, of_today, read
 
 KNOWN = read()
@@ -44,6 +45,16 @@ def test_fifty_plans_are_worth_what_they_were() -> None:
 @pytest.mark.parametrize("block", BLOCKS[1:])
 def test_five_hundred_plans_are_worth_what_they_were(block: int) -> None:
     check_block(block)
+
+
+def test_a_planner_that_joins_no_counts_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = [each for each in best_candidate.CANDIDATES if not each.form.knorm and not each.form.centred_counts]
+    monkeypatch.setattr(best_candidate, "CANDIDATES", tuple(plain))
+    known = ((seed, KNOWN[seed, False]) for seed in (101, 106, 107, 109, 110))
+
+    found = [fell_back(before, of_today(seed, units=False)) for seed, before in known if before is not None]
+
+    assert sum(why is not None and "is worse by" in why for why in found) >= 3
 
 
 def test_the_table_has_all_specs_and_most_of_them_have_a_plan() -> None:
