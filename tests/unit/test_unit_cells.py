@@ -98,7 +98,7 @@ def test_equal_places_go_by_their_turn() -> None:
             start = 0
             for size in sizes:
                 group = shifted[start : start + size].tolist()
-                kept = sorted(range(size), key=lambda at, group=group: (group[at], at))[:3]
+                kept = [at for _, at in sorted(zip(group, range(size), strict=True))[:3]]
                 assert np.flatnonzero(stays[start : start + size]).tolist() == sorted(kept)
                 start += size
 

@@ -186,9 +186,9 @@ def _surplus(stage: Stage, pairs: Any, table: Table, grouping: Grouping, secret:
         ranked = _ranked(
             pairs.semi_join(_wide(pairs, unit_name(table), most), unit_name(table)), table, grouping, secret
         )
-        beyond = ranked.filter(ranked["place"] >= _capped(most))
+        left_out = ranked.filter(ranked["place"] >= _capped(most))
         return stage.keep(
-            beyond.select(**{_ID: _id(beyond, table)}, **{name: beyond[name] for name in cell_columns(grouping)})
+            left_out.select(**{_ID: _id(left_out, table)}, **{name: left_out[name] for name in cell_columns(grouping)})
         )
     _, parts = _by_units(stage, pairs.select(**{_ID: _id(pairs, table), CELL: pairs[CELL]}))
     order, of = CellOrder(secret), table.cells(grouping.by)
