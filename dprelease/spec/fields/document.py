@@ -47,6 +47,7 @@ from dprelease.spec.text.scalars import (
     Confidence,
     Delta,
     Filled,
+    Flag,
     Period,
     Positive,
     ReleaseName,
@@ -181,7 +182,7 @@ class PublishSpec(SpecValue, GrownValue):
 
     LATER: ClassVar[tuple[str, ...]] = ("certificate", "csv_formulas", "round", "symbols")
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
-    certificate: bool = Field(True, description="Whether certificate.pdf is made beside the formats.")
+    certificate: Flag = Field(True, description="Whether certificate.pdf is made beside the formats.")
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
         None, description="What is flagged; left out: numbers whose interval is wide beside them, and wide shares."
