@@ -28,7 +28,7 @@ from dprelease.plan.explain.presentation import presentation, presented
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish.accounting.levels import NONE, levels
 from dprelease.publish.base import NOTICE, Content
-from dprelease.publish.certificate.blocks import BLANK, BlockList, BlockTable, BlockText, texts_of
+from dprelease.publish.certificate.blocks import BLANK, BlockList, BlockText, CertificateTable, texts_of
 from dprelease.publish.certificate.compiler import compiled
 from dprelease.publish.certificate.glyphs import COVERED, in_lines, printable
 from dprelease.publish.certificate.pdf import certificate_data, certificate_files, certificate_texts
@@ -69,8 +69,8 @@ def text_of(content: Content) -> str:
     return " ".join(" ".join(certificate_texts(content)).split())
 
 
-def tables_of(content: Content) -> dict[str, BlockTable]:
-    return {each.caption: each for each in certificate_blocks(content) if isinstance(each, BlockTable)}
+def tables_of(content: Content) -> dict[str, CertificateTable]:
+    return {each.caption: each for each in certificate_blocks(content) if isinstance(each, CertificateTable)}
 
 
 def with_office(content: Content, **said: Any) -> Content:
