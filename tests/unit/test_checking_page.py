@@ -11,6 +11,7 @@ import subprocess
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-def in_node(program: str, given: object) -> list[object]:
+def in_node(program: str, given: object) -> list[Any]:
     """What the scripts of the page, without the page itself, work out of some JSON."""
     node = shutil.which("node")
     if node is None:
@@ -97,7 +98,7 @@ def test_rho_is_between_the_bounds_that_the_page_works_out_for_every_kind_of_dra
         "return [x.exact, sixteen(x.low), sixteen(x.high)]; })));",
         [json.loads(event.canonical()) for event in EVENTS],
     )
-    for event, (exact, low, high) in zip(EVENTS, shown, strict=True):  # type: ignore[misc]
+    for event, (exact, low, high) in zip(EVENTS, shown, strict=True):
         rho, (least, most) = total_rho(event), (Fraction(int(n, 16), int(d, 16)) for n, d in (low, high))
         assert exact
         # What is published is rounded up in its 30th digit.
@@ -108,7 +109,7 @@ def test_rho_is_between_the_bounds_that_the_page_works_out_for_every_kind_of_dra
 
 def test_what_it_has_no_exact_formula_for_it_bounds_and_says_so() -> None:
     event = TotalResidual(dimension=3, share=Fraction(1, 3), scale=Fraction(2), rows=1)
-    ((exact, high),) = in_node(  # type: ignore[misc]
+    ((exact, high),) = in_node(
         "console.log(JSON.stringify(given.map((e) => { const x = loss(e); return [x.exact, `${x.high.n}/${x.high.d}`]; })));",
         [json.loads(event.canonical())],
     )

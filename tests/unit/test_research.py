@@ -173,7 +173,8 @@ def redone(told_of: Mapping[str, Any], finest: list[list[float]], key: bytes) ->
         groups = [[at for at, parent in enumerate(parents) if parent == node] for node in range(max(parents) + 1)]
         flat, where, own = numbers, groups, []
         while True:
-            pairs, nexts, nodes = [], [], []
+            pairs: list[list[int]] = []
+            nexts, nodes = [], []
             for group in where:
                 line = []
                 for at in range(0, len(group), 2):

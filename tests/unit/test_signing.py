@@ -265,6 +265,7 @@ def test_a_signature_for_openssh_has_one_spelling_and_one_purpose() -> None:
 
 def test_every_file_is_in_the_checksums_but_they_themselves() -> None:
     files = published(key()).files
-    listed = dict(reversed(line.split("  ", 1)) for line in files["SHA256SUMS"].decode().splitlines())
+    lines = [line.split("  ", 1) for line in files["SHA256SUMS"].decode().splitlines()]
+    listed = {name: digest for digest, name in lines}
     assert listed == {name: sha256(data) for name, data in files.items() if not name.startswith("SHA256SUMS")}
     assert list(listed) == sorted(listed)

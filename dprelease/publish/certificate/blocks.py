@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from dprelease.publish.certificate.glyphs import BREAK, in_lines
 
-__all__ = ["BLANK", "Block", "BlockColumn", "BlockHeading", "BlockList", "BlockTable", "BlockText", "texts_of"]
+__all__ = ["BLANK", "Block", "BlockColumn", "BlockHeading", "BlockList", "BlockText", "CertificateTable", "texts_of"]
 
 BLANK = ""  # a cell that is a line to write on
 
@@ -66,7 +66,7 @@ class BlockColumn:
 
 
 @dataclass(frozen=True)
-class BlockTable:
+class CertificateTable:
     """A table with its caption above it.
 
     Attributes:
@@ -94,7 +94,7 @@ class BlockTable:
         }
 
 
-Block = BlockHeading | BlockText | BlockList | BlockTable
+Block = BlockHeading | BlockText | BlockList | CertificateTable
 
 
 def texts_of(blocks: Sequence[Block]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import Facts
-from dprelease.publish.certificate.blocks import BLANK, Block, BlockColumn, BlockHeading, BlockTable, BlockText
+from dprelease.publish.certificate.blocks import BLANK, Block, BlockColumn, BlockHeading, BlockText, CertificateTable
 from dprelease.publish.html_text import utc
 from dprelease.spec.fields.office import Office
 
@@ -41,13 +41,13 @@ def sign_off(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
     yield BlockHeading("Sign-off")
     yield BlockText("Not valid unless signed by everybody who is named here, by hand or by a signature of this file.")
     named = tuple((each.role, each.name or BLANK, each.date or BLANK, BLANK) for each in _office(plan).signatories)
-    yield BlockTable("To be signed", _SIGNED, named or ((BLANK, BLANK, BLANK, BLANK),) * BLANK_LINES, tall=True)
+    yield CertificateTable("To be signed", _SIGNED, named or ((BLANK, BLANK, BLANK, BLANK),) * BLANK_LINES, tall=True)
     if not facts.approvals:
         yield BlockText("Approvals of the plan: no approval of the plan was recorded.", "small")
         return
     heads = (BlockColumn("Name"), BlockColumn("Role"), BlockColumn("Signed the plan"), BlockColumn("Key", 2, "exact"))
     rows = tuple((each.name, each.role, utc(each.at), each.key) for each in facts.approvals)
-    yield BlockTable("Approvals of the plan, as the ledger has them", heads, rows)
+    yield CertificateTable("Approvals of the plan, as the ledger has them", heads, rows)
 
 
 def office_statements(plan: ReleasePlan) -> Iterator[Block]:
@@ -62,6 +62,6 @@ def office_statements(plan: ReleasePlan) -> Iterator[Block]:
         ("Retention of the data", office.retention),
         ("Why this budget", office.why_this_budget),
     )
-    yield BlockTable(
+    yield CertificateTable(
         "In its own words; an empty line was left out, and may be filled in by whoever signs", _STATED, rows
     )

@@ -25,7 +25,14 @@ from dprelease.publish.accounting.levels import NONE, AttributeChange, Level, at
 from dprelease.publish.accounting.report import account_row
 from dprelease.publish.accounting.threat_model import MODEL, apart, release_identity
 from dprelease.publish.base import Content, Facts
-from dprelease.publish.certificate.blocks import Block, BlockColumn, BlockHeading, BlockList, BlockTable, BlockText
+from dprelease.publish.certificate.blocks import (
+    Block,
+    BlockColumn,
+    BlockHeading,
+    BlockList,
+    BlockText,
+    CertificateTable,
+)
 from dprelease.publish.certificate.office import office_statements, sign_off, unsaid
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
@@ -102,7 +109,7 @@ def _release(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
     paid = f"; paid by entry {facts.paid_by}" if facts.paid_by else ""
     charged = ("Charged", f"{utc(facts.reserved_at)}, ledger entry {facts.ledger_sequence}{paid}")
     yield BlockHeading("The release")
-    yield BlockTable("Identity of the release", _PAIRS, (*found, charged, *unsaid(plan)))
+    yield CertificateTable("Identity of the release", _PAIRS, (*found, charged, *unsaid(plan)))
 
 
 def _guarantee(content: Content) -> Iterator[Block]:
@@ -117,9 +124,9 @@ def _guarantee(content: Content) -> Iterator[Block]:
         ("Framework", f"{words.framework} (accountant {plan.certified})"),
         ("Conversion theorem", words.theorem),
     )
-    yield BlockTable("Unit, relation and framework", _PAIRS, rows)
+    yield CertificateTable("Unit, relation and framework", _PAIRS, rows)
     heads = (BlockColumn("Figure", 2), BlockColumn("Rational", 2, "exact"), BlockColumn("Rounded up", 0, "number"))
-    yield BlockTable("Total loss, as a rational and rounded up", heads, tuple(total))
+    yield CertificateTable("Total loss, as a rational and rounded up", heads, tuple(total))
     cut = "“≤” stands before a rational that was rounded up because the exact one is too long to print. "
     yield BlockText(
         f"{cut if any(each[1].startswith('≤') for each in total) else ''}ρ is what the draws cost under "
@@ -187,11 +194,11 @@ def _allocation(plan: ReleasePlan) -> Iterator[Block]:
             BlockColumn("Queries", 0, "number"),
         )
         rows = [(level.name, *_part(level.share), str(len(level.queries))) for level in every[:MOST_ALLOCATED]]
-        yield BlockTable("Shares of the levels", heads, tuple(rows))
+        yield CertificateTable("Shares of the levels", heads, tuple(rows))
     yield _by_query(every, levelled)
 
 
-def _by_query(every: tuple[Level, ...], levelled: bool) -> BlockTable:
+def _by_query(every: tuple[Level, ...], levelled: bool) -> CertificateTable:
     own = any(each.reveals for level in every for each in level.queries)
     heads = [BlockColumn("Query", 2)]
     if levelled:
@@ -214,12 +221,12 @@ def _by_query(every: tuple[Level, ...], levelled: bool) -> BlockTable:
 
 def _cut(
     caption: str, heads: tuple[BlockColumn, ...], rows: list[tuple[str, ...]], most: int, where: str
-) -> BlockTable:
+) -> CertificateTable:
     """A table of the first rows; its caption says how many there are, and where all of them are."""
     if len(rows) > most:
         all_of_them = f", all of them are in accounting.json, under “{where}”" if where else ""
         caption = f"{caption}: the first {most} of {len(rows)}{all_of_them}"
-    return BlockTable(caption, heads, tuple(rows[:most]))
+    return CertificateTable(caption, heads, tuple(rows[:most]))
 
 
 def _meaning(plan: ReleasePlan) -> Iterator[Block]:
@@ -231,7 +238,7 @@ def _meaning(plan: ReleasePlan) -> Iterator[Block]:
     )
     heads = (BlockColumn("What differs"), BlockColumn("Draws", 0, "number"), *_LOSS)
     told = [tuple(each[name] for name in ("what", "draws", "epsilon", "delta", "factor")) for each in rows]
-    yield BlockTable("Loss by what may differ", heads, tuple(told))
+    yield CertificateTable("Loss by what may differ", heads, tuple(told))
     found = attribute_changes(plan)
     if not found:
         return
@@ -278,7 +285,7 @@ def _draws(plan: ReleasePlan) -> Iterator[Block]:
     caption = "Steps in the order in which they ran"
     if len(plan.steps) > MOST_STEPS:
         caption += f": the first {MOST_STEPS} of {len(plan.steps)}, all of them are in accounting.json, under “steps”"
-    yield BlockTable(caption, heads, tuple(rows))
+    yield CertificateTable(caption, heads, tuple(rows))
 
 
 def _alternatives(plan: ReleasePlan) -> Iterator[Block]:
@@ -288,11 +295,11 @@ def _alternatives(plan: ReleasePlan) -> Iterator[Block]:
     yield BlockHeading("Alternatives considered")
     heads = (BlockColumn("Budget"), BlockColumn("Accuracy", 2), BlockColumn("Why it was not taken", 2))
     rows = tuple((each.budget, each.accuracy, each.why_not) for each in said) or (("", "", ""),)
-    yield BlockTable("By the office, in its own words", heads, rows)
+    yield CertificateTable("By the office, in its own words", heads, rows)
     if planned:
         heads = (BlockColumn("Way"), BlockColumn("Noise, this plan's being 1", 0, "number"), BlockColumn("Why not"))
         rows = tuple((each["name"], each["noise"], each["why_not"]) for each in planned)
-        yield BlockTable("By the planner, at this budget", heads, rows)
+        yield CertificateTable("By the planner, at this budget", heads, rows)
 
 
 def _unprotected(plan: ReleasePlan) -> Iterator[Block]:
@@ -302,7 +309,7 @@ def _unprotected(plan: ReleasePlan) -> Iterator[Block]:
     if references:
         heads = (BlockColumn("Reference"), BlockColumn("File"), BlockColumn("SHA-256", 2, "exact"))
         rows = tuple((name, each.file, each.sha256) for name, each in references)
-        yield BlockTable("Public references that were used", heads, rows)
+        yield CertificateTable("Public references that were used", heads, rows)
 
 
 def _after(plan: ReleasePlan) -> Iterator[Block]:
@@ -324,7 +331,7 @@ def _accounts(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
         *map(BlockColumn, ("Account", "Unit", "Adds up by")),
         *(BlockColumn(each, 0, "number") for each in numbers),
     )
-    yield BlockTable(
+    yield CertificateTable(
         "ε of each account at its δ, rounded up", heads, tuple(tuple(row[name] for name in names) for row in every)
     )
     for text in apart(plan):
@@ -339,9 +346,9 @@ def _provenance(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
         ("Ledger entry", f"{facts.ledger_sequence}, charged {utc(facts.reserved_at)}"),
         ("Ledger hash", facts.ledger_hash),
     )
-    yield BlockTable("Where it comes from", (BlockColumn("What"), BlockColumn("Fingerprint", 3, "exact")), rows)
+    yield CertificateTable("Where it comes from", (BlockColumn("What"), BlockColumn("Fingerprint", 3, "exact")), rows)
     software = tuple(sorted(facts.environment.items())) or (("none", "not stated"),)
-    yield BlockTable(
+    yield CertificateTable(
         "Software, sampler and source of randomness", (BlockColumn("Name"), BlockColumn("Version or kind", 3)), software
     )
 

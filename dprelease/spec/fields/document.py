@@ -228,7 +228,7 @@ class PublishSpec(SpecValue, GrownValue):
         "interactive",
     )
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
-    certificate: bool = Field(True, description="Whether certificate.pdf is made beside the formats.")
+    certificate: Flag = Field(True, description="Whether certificate.pdf is made beside the formats.")
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
         None, description="What is flagged; left out: numbers whose interval is wide beside them, and wide shares."
