@@ -137,7 +137,7 @@ def utility(
         files = None if rehearsal else stand_in(target.project, plan, tables, engine)
         errors = compare_with_truth(plan, catalog, references, engine, repeat, show)
         if files is not None:
-            files.require_alike()
+            files.require_same()
     return Utility(
         release=plan.release.name,
         period=plan.release.period,
