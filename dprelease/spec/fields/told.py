@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.config import JsonDict
 
 from dprelease.spec.fields.value import SpecValue
@@ -41,7 +41,17 @@ def _told(value: Any) -> Any:
     return dict(value)
 
 
-Told = Annotated[Text | dict[str, Text], BeforeValidator(_told), WithJsonSchema(_SCHEMA)]
+def _form_of_words(value: Any) -> str:
+    return "<words>" if isinstance(value, Mapping) else "<text>"
+
+
+Told = Annotated[
+    Annotated[
+        Annotated[Text, Tag("<text>")] | Annotated[dict[str, Text], Tag("<words>")], Discriminator(_form_of_words)
+    ],
+    BeforeValidator(_told),
+    WithJsonSchema(_SCHEMA),
+]
 """Plain text is in the first language of the release."""
 
 
@@ -76,16 +86,17 @@ class ReferenceLabels(SpecValue):
     )
 
 
-def _labels(value: Any) -> Any:
-    """A mapping with `reference` is one to a reference, unless what stands there is a label by languages."""
-    if isinstance(value, Mapping) and isinstance(value.get("reference"), str) and "column" in value:
-        return ReferenceLabels.model_validate(dict(value))
-    return value
+def _form_of_labels(value: Any) -> str:
+    """A mapping with `reference` and `column` is one to a reference."""
+    if isinstance(value, ReferenceLabels):
+        return "<reference>"
+    to_a_file = isinstance(value, Mapping) and isinstance(value.get("reference"), str) and "column" in value
+    return "<reference>" if to_a_file else "<labels>"
 
 
 Labels = Annotated[
-    ReferenceLabels | dict[str, Told],
-    BeforeValidator(_labels, json_schema_input_type=ReferenceLabels | dict[str, Told]),
+    Annotated[ReferenceLabels, Tag("<reference>")] | Annotated[dict[str, Told], Tag("<labels>")],
+    Discriminator(_form_of_labels),
 ]
 
 
