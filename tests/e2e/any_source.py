@@ -18,8 +18,8 @@ import pytest
 from tests.mariadb import Office
 from tests.postgres import RUNNER, Database
 from tests.project import POLICY, SETTINGS
-from tests.workbook_files import write_columns
 from tests.statistical_files import KINDS, packed_as, write_statistical
+from tests.workbook_files import write_columns
 
 __all__ = ["DATABASES", "NAMES", "PLACES", "SOURCES", "SPEC", "into_database", "made_rows", "written"]
 

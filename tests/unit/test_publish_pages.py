@@ -80,13 +80,11 @@ def test_a_page_needs_no_script_and_no_network(page: str) -> None:
     found = Outline(text)
     assert not {tag for tag, _ in found.tags} & {"script", "link", "iframe", "img", "form", "object", "base"}
     assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on")]
-    assert "url(" not in text
-    assert "@import" not in text
+    assert not re.search(r"url\(|@import", text)
     links = [attributes["href"] or "" for tag, attributes in found.tags if tag == "a"]
     assert all(link.startswith("#") or link in published().files for link in links)
     policy = next(attributes["content"] for _, attributes in found.tags if "http-equiv" in attributes)
-    assert policy is not None
-    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+    assert (policy or "").startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -132,9 +130,6 @@ def test_labels_keys_and_titles_are_inert() -> None:
     words = Outline(published(made).files["index.html"].decode()).text
     assert "<script>alert(1)</script>" in words
     assert "{{ 7 * 7 }}" in words
-
-
-def test_hostile_keys_without_labels_are_inert_too() -> None:
     text = published(keyed(HOSTILE)).files["index.html"].decode()
     assert not {tag for tag, _ in Outline(text).tags} & {"script", "img"}
 

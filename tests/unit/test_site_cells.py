@@ -16,7 +16,7 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable, Status
 from dprelease.publish.html_text import inert, visible
 from dprelease.publish.numbers import with_margin
-from dprelease.publish.site.cells import _between, rows
+from dprelease.publish.site.cells import between, rows
 
 PLACE = Column(name="place", type="text", keys=("a", "b"), labels={"a": "<b>A</b> & Co"})
 
@@ -59,9 +59,9 @@ def test_the_interval_stands_there_only_where_it_was_cut_and_the_number_is_not_m
 
 
 def test_the_ends_of_an_interval_are_rounded_outward() -> None:
-    assert _between(0.001, 1234.1, 999.0, None) == "0 to 1,235"
-    assert _between(-0.5, 99.99, 12.3, 0) == "−1 to 100"
-    assert _between(0.0, 200_000.0, 100.0, 0) == "0 to 200,000"
+    assert between(0.001, 1234.1, 999.0, None) == "0 to 1,235"
+    assert between(-0.5, 99.99, 12.3, 0) == "−1 to 100"
+    assert between(0.0, 200_000.0, 100.0, 0) == "0 to 200,000"
 
 
 def test_text_of_an_author_is_never_markup() -> None:

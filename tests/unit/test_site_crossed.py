@@ -12,7 +12,7 @@ import pytest
 from dprelease.errors import SpecError
 from dprelease.publish import published_tables
 from dprelease.publish.base import Content
-from dprelease.publish.site.crossed import crossed
+from dprelease.publish.site.crossed import with_across
 from dprelease.publish.site.html import site_files
 from dprelease.spec.load import load
 from tests.unit.publish_example import facts, measurements, plan
@@ -32,7 +32,7 @@ def pages(**publish: object) -> dict[str, bytes]:
 @pytest.mark.parametrize("across", ["region", "sex"])
 def test_every_number_is_where_its_keys_are(across: str) -> None:
     table = published_tables(plan(), measurements())[0]
-    made = crossed(table, across)
+    made = with_across(table, across)
     (other,) = [column.name for column in made.key_columns]
     assert {across, other} == {"region", "sex"}
     assert made.cells * len(made.measures) == table.cells
@@ -48,10 +48,10 @@ def test_every_number_is_where_its_keys_are(across: str) -> None:
 def test_two_keys_of_one_label_are_told_apart_and_a_hole_is_refused() -> None:
     table = published_tables(plan(), measurements())[0]
     sex = table.key_columns[1].model_copy(update={"labels": {"1": "same", "2": "same"}})
-    same = crossed(replace(table, key_columns=(table.key_columns[0], sex)), "sex")
+    same = with_across(replace(table, key_columns=(table.key_columns[0], sex)), "sex")
     assert [each.name for each in same.measures] == ["same (1)", "same (2)"]
     with pytest.raises(ValueError, match="missing"):
-        crossed(replace(table, keys=(table.keys[0], [1] * table.cells)), "sex")
+        with_across(replace(table, keys=(table.keys[0], [1] * table.cells)), "sex")
 
 
 def test_the_page_has_the_same_cells_in_fewer_rows() -> None:

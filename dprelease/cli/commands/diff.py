@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 _MOST_SHOWN = 40
 _MOST_NAMED = 12
 # Two releases are expected to differ in them; in the layout where the first was planned by an older version.
-_NAMES = ("release", "period", "revision", "title", "curator", "contact", "intended use", "layout")
+_NAMES = ("release", "period", "revision", "title", "curator", "contact", "intended use", "entry", "layout")
 
 
 def _confidence(text: str) -> Fraction:

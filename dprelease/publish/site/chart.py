@@ -23,7 +23,7 @@ __all__ = [
     "MOST_BARS",
     "Bar",
     "Chart",
-    "Shown",
+    "Plotted",
     "chart",
     "charts_of",
     "counted_in",
@@ -101,7 +101,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Plotted:
     """A row: a number and its interval, both ends its own value where none is known; NaN where none is published."""
 
     group: str
@@ -189,12 +189,12 @@ def _panels(table: PublishedTable, family: Sequence[PublishedMeasure]) -> Iterat
     words = [f"{percent(_rank(each) or Fraction(0))} %" for each in family]
     name = family[0].title or family[0].name.rpartition("_q")[0] or family[0].name
     for across in zip(*rows, strict=True):
-        shown = [Shown("", word, *_numbers(each)) for word, each in zip(words, across, strict=True)]
+        shown = [Plotted("", word, *_numbers(each)) for word, each in zip(words, across, strict=True)]
         title = f"{name}: {across[0].label}"
         yield _drawn(title, shown, every, _line(family[0]), dots=True)
 
 
-def _numbers(shown: Shown) -> tuple[float, float, float, bool, bool]:
+def _numbers(shown: Plotted) -> tuple[float, float, float, bool, bool]:
     return shown.value, shown.lower, shown.upper, shown.known, shown.weak
 
 
@@ -211,7 +211,7 @@ def _line(measure: PublishedMeasure) -> str:
     return phrase("the interval of the estimate before it was adjusted") if before else phrase("its interval")
 
 
-def _drawn(title: str, shown: Sequence[Shown], axis_of: Sequence[Shown], line: str, *, dots: bool) -> Chart:
+def _drawn(title: str, shown: Sequence[Plotted], axis_of: Sequence[Plotted], line: str, *, dots: bool) -> Chart:
     low, high = ends([each for each in axis_of if each.there], dots=dots)
     ticks = ticks_within(low, high)
     unit, words = counted_in(ticks)
@@ -225,7 +225,7 @@ def _drawn(title: str, shown: Sequence[Shown], axis_of: Sequence[Shown], line: s
     return Chart(title, dots, words, zero, marks, bars, line, tuple(_notes(bars, dots=dots)))
 
 
-def _bar(shown: Shown, low: float, high: float, place: Callable[[float], str]) -> Bar:
+def _bar(shown: Plotted, low: float, high: float, place: Callable[[float], str]) -> Bar:
     if not shown.there:
         return Bar(shown.group, shown.label, published=False)
     left, right = place(min(0.0, shown.value)), place(max(0.0, shown.value))
@@ -243,7 +243,7 @@ def _bar(shown: Shown, low: float, high: float, place: Callable[[float], str]) -
     )
 
 
-def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[Shown]:
+def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[Plotted]:
     if not _readable(table):
         return []
     found = []
@@ -252,11 +252,11 @@ def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[Shown]:
         known, weak = math.isfinite(margin) and math.isfinite(lower), measure.status[at] == "unreliable"
         if measure.held and known:  # a number outside of what is possible is shown as the nearest possible one
             value = min(max(value, lower), upper)  # noqa: PLW2901 - what is drawn of it
-        found.append(Shown(*_labels(table, at), value, *((lower, upper) if known else (value, value)), known, weak))
+        found.append(Plotted(*_labels(table, at), value, *((lower, upper) if known else (value, value)), known, weak))
     return found
 
 
-def ends(known: Sequence[Shown], *, dots: bool) -> tuple[float, float]:
+def ends(known: Sequence[Plotted], *, dots: bool) -> tuple[float, float]:
     """The ends of the axis: what is reliable, and zero where bars begin there or it is near.
 
     Unreliable numbers do not widen it where a fifth of the numbers and at least two are reliable. Intervals are within

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.publish.base import key_as_text
 
-__all__ = ["crossed"]
+__all__ = ["with_across"]
 
 _UNNAMED = "(empty)"
 
 
-def crossed(table: PublishedTable, across: str) -> PublishedTable:
+def with_across(table: PublishedTable, across: str) -> PublishedTable:
     """The table with a measure for each key of a column and each of its measures.
 
     Measures are named by the labels of the keys, behind the measure's own name where there are several. The order of

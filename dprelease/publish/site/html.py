@@ -34,11 +34,11 @@ from dprelease.publish.figure_words import (
 from dprelease.publish.html_text import render_page, table_script
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.site.chart import Chart, charts_of
-from dprelease.publish.site.crossed import crossed
+from dprelease.publish.site.crossed import with_across
 from dprelease.publish.site.front import key_figures, series_of, tables_on_front
 from dprelease.publish.site.linked_files import Download, downloads, others
 from dprelease.publish.site.localised import described_by_author, in_spoken_language, languages_of
-from dprelease.publish.site.maps import MOST_MAPS, Drawn, map_of
+from dprelease.publish.site.maps import MOST_MAPS, AreaMap, map_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins, reading_of
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_rows
@@ -95,7 +95,7 @@ class Section:
     blank: int
     moved: bool
     charts: tuple[Chart, ...]
-    map: Drawn | None
+    map: AreaMap | None
     downloads: tuple[Download, ...]
     pages: tuple[Page, ...]
     crosstabs: Crosstabs | None
@@ -362,7 +362,7 @@ def _section(
         warning=warning_above(content.plan, table, query),
         coarser=_coarser(content.plan, query, hrefs),
         parts=paper_parts(table, signs),
-        across=crossed(table, column) if column else None,
+        across=with_across(table, column) if column else None,
         column_across=column,
     )
 

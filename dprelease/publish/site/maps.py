@@ -20,7 +20,7 @@ from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import with_margin
 from dprelease.publish.site.cells import between
 
-__all__ = ["MOST_MAPS", "Area", "Drawn", "map_of"]
+__all__ = ["MOST_MAPS", "Area", "AreaMap", "map_of"]
 
 MOST_MAPS = 4  # of a release
 _RATES = ("mean", "ratio", "counted_ratio", "counted_share", "quantile", "counted_quantile", "variance", "stddev")
@@ -47,7 +47,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class AreaMap:
     """A map of one measure, or why there is none.
 
     Attributes:
@@ -69,7 +69,7 @@ class Drawn:
     why_not: str = ""
 
 
-def map_of(table: PublishedTable, geography: Sequence[Geography]) -> Drawn | None:
+def map_of(table: PublishedTable, geography: Sequence[Geography]) -> AreaMap | None:
     """The map of the first rate, share or mean of a table whose one key is a column with boundaries; None: of none."""
     names = [column.name for column in table.key_columns]
     found = next((each for each in geography if names == [each.column]), None)
@@ -77,7 +77,7 @@ def map_of(table: PublishedTable, geography: Sequence[Geography]) -> Drawn | Non
     return None if found is None or measure is None else _drawn(table, measure, found)
 
 
-def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geography) -> Drawn:
+def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geography) -> AreaMap:
     column = table.key_columns[0]
     keys = [key_as_text(key) for key in table.keys[0]]
     labels = [column.labels.get(key, key) for key in keys]
@@ -97,7 +97,7 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
             f"There is no map of {measure.name}: the intervals of {sum(unsure)} of {len(unsure)} areas reach over the "
             "limit of a class, so that its colours would say what is not known."
         )
-        return Drawn(measure.name, 0, 0, (), (), (), why)
+        return AreaMap(measure.name, 0, 0, (), (), (), why)
     told = dict(zip(there, zip(shown, unsure, strict=True), strict=True))
     shades, areas = _SHADES[len(limits)], []
     for at, (key, label) in enumerate(zip(keys, labels, strict=True)):
@@ -106,7 +106,7 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
             words = f"{label}: {_words(value, lower, upper, measure)}"
             kind = shades[_class(value, limits)] if at in told else 0
             areas.append(Area(geography.shapes[key], words, kind, weak))
-    return Drawn(
+    return AreaMap(
         measure=measure.name,
         width=geography.width,
         height=geography.height,

@@ -16,7 +16,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import measure_names
 from dprelease.publish.numbers import with_margin
 from dprelease.publish.site.cells import between
-from dprelease.publish.site.chart import Shown, counted_in, ends, tick_text, ticks_within
+from dprelease.publish.site.chart import Plotted, counted_in, ends, tick_text, ticks_within
 from dprelease.spec.period import span
 
 __all__ = ["MOST_ROWS", "Numbers", "Panel", "Point", "SeriesTable", "panels_of"]
@@ -179,7 +179,7 @@ def _number(text: str) -> float:
 
 
 def _drawn(title: str, measure: str, titles: Sequence[str], lines: Sequence[Sequence[Point]]) -> SeriesTable:
-    every = [Shown("", "", p.value, p.lower, p.upper, True, p.weak) for line in lines for p in line if p.there]
+    every = [Plotted("", "", p.value, p.lower, p.upper, True, p.weak) for line in lines for p in line if p.there]
     low, high = ends(every, dots=True)
     ticks = ticks_within(low, high)
     unit, words = counted_in(ticks)
