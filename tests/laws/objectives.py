@@ -11,13 +11,14 @@ import argparse
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import pytest
 
 from dprelease.plan.allocate import best_candidate
+from dprelease.plan.document import Account
 from tests.laws.generated import generated_spec, generated_units_spec
 from tests.laws.test_choices import NEARLY, POWER, chosen, planning_of, worth_of
 
@@ -62,8 +63,13 @@ def of_today(seed: int, *, units: bool) -> Objective | None:
     text = generated_units_spec(seed, most) if units else generated_spec(seed, most, ratios=seed % 2 == 1)
     planning, bearable = planning_of(seed, most, units=units), [1.0]
     usual = best_candidate._bearable
+
+    def kept(accounts: Sequence[Account], burdens: Sequence[float]) -> float:
+        bearable.append(usual(accounts, burdens))
+        return bearable[-1]
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(best_candidate, "_bearable", lambda *given: bearable.append(usual(*given)) or bearable[-1])
+        patched.setattr(best_candidate, "_bearable", kept)
         found = chosen(planning)
     if found is None:
         return None

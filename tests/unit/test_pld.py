@@ -340,9 +340,12 @@ def test_epsilon_next_to_a_largest_loss_takes_a_few_readings(delta: float, monke
     """One unit in the last place of epsilon moves delta by more than the search aims for: it went back to 0 for that."""
     readings: list[float] = []
     usual = loss_bound._Curve.log_bound
-    monkeypatch.setattr(
-        loss_bound._Curve, "log_bound", lambda curve, epsilon: readings.append(epsilon) or usual(curve, epsilon)
-    )
+
+    def counted(curve: loss_bound._Curve, epsilon: float) -> tuple[float, float]:
+        readings.append(epsilon)
+        return usual(curve, epsilon)
+
+    monkeypatch.setattr(loss_bound._Curve, "log_bound", counted)
     loss = ComposedLoss(Counter({CellLaw("staircase", Fraction(10, 13), 1): 1}))
 
     found = loss.rough_epsilon(delta)
