@@ -69,8 +69,7 @@ class CellOrder:
         blocks = np.empty((len(units), 2), dtype="<u8")
         blocks[:, 0], blocks[:, 1] = units, cells
         key = hashlib.sha256(b"cells" + self.secret).digest()
-        # Of single blocks that all differ: no mode of operation would add anything to it.
-        cipher = Cipher(AES(key), ECB()).encryptor()  # noqa: S305
+        cipher = Cipher(AES(key), ECB()).encryptor()  # noqa: S305 - of single blocks that all differ
         out = np.empty(blocks.nbytes + 15, dtype=np.uint8)
         cipher.update_into(blocks.data.cast("B"), out.data)
         return out[: blocks.nbytes].view("<u8")[::2].astype(np.uint64)
