@@ -184,13 +184,13 @@ def test_a_proxy_is_refused(office: Office, reader: DatabaseReader, monkeypatch:
 def test_a_network_takes_verified_tls(url: str, verified: bool | None) -> None:
     import ssl
 
-    from dprelease.engines.databases.mysql_session import connection_parts
+    from dprelease.engines.databases.mysql_session import mysql_parts
 
     if verified is None:
         with pytest.raises(EngineError, match="DPR-E123"):
-            connection_parts(url)
+            mysql_parts(url)
         return
-    context = connection_parts(url).get("ssl")
+    context = mysql_parts(url).get("ssl")
     assert (context is not None) is verified
     assert context is None or (context.check_hostname and context.verify_mode is ssl.CERT_REQUIRED)
 

@@ -180,11 +180,11 @@ def test_errors_are_told_by_their_numbers_and_nothing_of_theirs_is_shown() -> No
 )
 def test_a_network_takes_verified_tls(url: str, code: str, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=code):
-        sqlserver_session.connection_parts(url, tmp_path)
+        sqlserver_session.sqlserver_parts(url, tmp_path)
     (tmp_path / "root.pem").touch()
-    known = sqlserver_session.connection_parts("sqlserver://db.example.org/office?ssl_ca=root.pem", tmp_path)
+    known = sqlserver_session.sqlserver_parts("sqlserver://db.example.org/office?ssl_ca=root.pem", tmp_path)
     assert known["validate_host"] is True
-    assert "cafile" not in sqlserver_session.connection_parts("sqlserver://127.0.0.1/office", tmp_path)
+    assert "cafile" not in sqlserver_session.sqlserver_parts("sqlserver://127.0.0.1/office", tmp_path)
 
 
 def test_half_of_a_pair_of_surrogates_is_a_value_of_its_own() -> None:

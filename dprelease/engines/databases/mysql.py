@@ -25,7 +25,7 @@ from dprelease.engines.databases.base import (
     require_readable_types,
     told,
 )
-from dprelease.engines.databases.mysql_session import Session, mysql_refused
+from dprelease.engines.databases.mysql_session import MySQLSession, mysql_refused
 from dprelease.engines.databases.row_sums import sums_of
 from dprelease.engines.files.rows import typed
 from dprelease.engines.files.source import stored_columns
@@ -72,7 +72,7 @@ class MySQLSnapshot:
     """
 
     def __init__(self, url: str, folder: Path) -> None:
-        self._session = Session(url, folder)
+        self._session = MySQLSession(url, folder)
         self._known: dict[str, dict[str, str]] = {}
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ except ImportError:
         code="DPR-X112",
     ) from None
 
-__all__ = ["Session", "connection_parts", "mysql_refused"]
+__all__ = ["MySQLSession", "mysql_parts", "mysql_refused"]
 
 _CONNECTING = "connecting to MySQL"
 _PORT = 3306
@@ -106,7 +106,7 @@ def mysql_refused(doing: str, error: Exception) -> DpReleaseError:
     return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
 
 
-def connection_parts(url: str) -> dict[str, Any]:
+def mysql_parts(url: str) -> dict[str, Any]:
     """A URL as the driver reads it, with verified TLS where a network is in between.
 
     Raises:
@@ -149,7 +149,7 @@ def _verified(certificates: str | None) -> ssl.SSLContext:
     raise EngineError(f"no root certificate can be read for the database ({name})", hint=hint, code="DPR-E124")
 
 
-class Session:
+class MySQLSession:
     """A connection with one state of the database.
 
     Args:
@@ -163,7 +163,7 @@ class Session:
     """
 
     def __init__(self, url: str, folder: Path) -> None:
-        parts = connection_parts(url)
+        parts = mysql_parts(url)
         for name in ("unix_socket", "read_default_file"):
             if name in parts:
                 parts[name] = str(folder / parts[name])
@@ -176,7 +176,7 @@ class Session:
             raise
 
     def __repr__(self) -> str:
-        return "<Session>"
+        return "<MySQLSession>"
 
     def _greet(self) -> None:
         for each in _SETTINGS:

@@ -27,7 +27,7 @@ from dprelease.engines.databases.base import (
     told,
 )
 from dprelease.engines.databases.row_sums import sums_of
-from dprelease.engines.databases.sqlserver_session import Session, sqlserver_refused
+from dprelease.engines.databases.sqlserver_session import SQLServerSession, sqlserver_refused
 from dprelease.engines.files.rows import typed
 from dprelease.engines.files.source import stored_columns
 from dprelease.engines.locked import locked_duckdb
@@ -80,7 +80,7 @@ class SQLServerSnapshot:
     """
 
     def __init__(self, url: str, folder: Path) -> None:
-        self._session = Session(url, folder)
+        self._session = SQLServerSession(url, folder)
         self._known: dict[str, dict[str, str]] = {}
 
     def __repr__(self) -> str:

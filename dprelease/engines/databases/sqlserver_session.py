@@ -20,7 +20,7 @@ except ImportError:
         code="DPR-X113",
     ) from None
 
-__all__ = ["Session", "connection_parts", "sqlserver_refused"]
+__all__ = ["SQLServerSession", "sqlserver_parts", "sqlserver_refused"]
 
 _CONNECTING = "connecting to SQL Server"
 _PORT = 1433
@@ -71,7 +71,7 @@ def sqlserver_refused(doing: str, error: Exception) -> DpReleaseError:
     return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
 
 
-def connection_parts(url: str, folder: Path) -> dict[str, Any]:
+def sqlserver_parts(url: str, folder: Path) -> dict[str, Any]:
     """A URL as the driver reads it, with verified TLS where a network is in between.
 
     Raises:
@@ -101,7 +101,7 @@ def connection_parts(url: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-class Session:
+class SQLServerSession:
     """A connection with one state of the database.
 
     Args:
@@ -115,7 +115,7 @@ class Session:
     """
 
     def __init__(self, url: str, folder: Path) -> None:
-        parts = connection_parts(url, folder)
+        parts = sqlserver_parts(url, folder)
         self._connection = told(_CONNECTING, lambda: _connected(parts), sqlserver_refused)
         try:
             told(_CONNECTING, self._greet, sqlserver_refused)
@@ -124,7 +124,7 @@ class Session:
             raise
 
     def __repr__(self) -> str:
-        return "<Session>"
+        return "<SQLServerSession>"
 
     def _greet(self) -> None:
         for each in _SETTINGS:

@@ -7,7 +7,6 @@ in DuckDB's memory and in no file: of each unit how many rows it has, and in whi
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -36,6 +35,7 @@ from dprelease.engines.look.query_counts import Beyond, QueryCounts, UnitSums, b
 __all__ = ["RowCounts", "count_rows"]
 
 Show = Callable[[int, int], None]
+_KEY = bytes(32)  # of a look's samples, which are the same each time; a release's own are drawn for it
 
 
 @dataclass
@@ -106,8 +106,8 @@ def count_rows(
     loaded = LoadedTables(backend, numbers, lambda other, columns: read(other, columns, _unseen), {}, set())
     try:
         with Stage(backend, numbers) as lasting, loaded:
-            # Where a unit has more rows there than are lent, others are taken than a release will take.
-            asked = PassQuery(catalog, Grouping(table=table.name, by=()), (), references, secrets.token_bytes(32))
+            # Where a unit has more rows there than are lent, others are taken than a release takes.
+            asked = PassQuery(catalog, Grouping(table=table.name, by=()), (), references, _KEY)
             matches = lent_matches(lasting, asked, loaded.lent(asked))
             lent = [lasting.keep(each) for each in matches]
             reading = _Reading(asked, lent, counts, lasting, lambda: Stage(backend, numbers))
