@@ -62,8 +62,8 @@ def codes_meant(written: str) -> tuple[str, ...]:
 def codes_near(written: str) -> list[str]:
     """At most five codes of the same letter: first those with the same digits in another order, then by their numbers.
 
-    >>> codes_near("S431")[0], codes_near("budget")
-    ('DPR-S413', [])
+    >>> codes_near("S441")[0], codes_near("budget")
+    ('DPR-S414', [])
     """
     found = _CODE.fullmatch(written.strip())
     if found is None:

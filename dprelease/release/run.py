@@ -340,19 +340,11 @@ class Run:
 
     def _publish(self) -> Outcome:
         self._forget()  # nothing is read any more, and publishing takes memory of its own
-        hit("publish.begun")
-        # As it is known now: what was accepted of its data came after the reservation.
+        hit("publish.begun")  # the reservation is then read again: what was accepted of its data came after it
         release = self._ledger.find(*self._identity[:2]) or self.reservation
-        project = self._target.project
-        releases = None if self._rehearsal else project.releases
-        publication = rendered(
-            self._ledger,
-            release,
-            key=self._key,
-            rehearsal=releases is None,
-            releases=releases,
-            theme=project.theme,
-        )
+        project, made_up = self._target.project, self._rehearsal is not None
+        beside = {"releases": None if made_up else project.releases, "theme": project.theme}
+        publication = rendered(self._ledger, release, key=self._key, rehearsal=made_up, **beside)
         hit("publish.rendered")
         folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
         if not self._rehearsal:
@@ -366,8 +358,8 @@ class Run:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
             self._tell("published", steps=drawn, reused=reused)
         ended = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
-        looks = () if self._rehearsal else looks_of(self._ledger, release)
-        return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, tuning_note(looks))))})
+        note = "" if self._rehearsal else tuning_note(looks_of(self._ledger, release))
+        return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, note)))})
 
     @property
     def _releases(self) -> Path:

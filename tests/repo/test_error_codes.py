@@ -164,8 +164,8 @@ def test_the_command_without_a_code_lists_every_first_sentence() -> None:
 
 
 def test_an_unknown_code_ends_with_2_and_names_what_is_near() -> None:
-    code, said = _explain("DPR-S431")
+    code, said = _explain("DPR-S441")
 
     assert code == 2
-    assert "DPR-S413" in said
+    assert "DPR-S414" in said
     assert _explain("budget")[0] == 2
