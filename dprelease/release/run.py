@@ -343,8 +343,7 @@ class Run:
         hit("publish.begun")  # the reservation is then read again: what was accepted of its data came after it
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         project, made_up = self._target.project, self._rehearsal is not None
-        beside = {"releases": None if made_up else project.releases, "theme": project.theme}
-        publication = rendered(self._ledger, release, key=self._key, rehearsal=made_up, **beside)
+        publication = rendered(self._ledger, release, project, key=self._key, rehearsal=made_up)
         hit("publish.rendered")
         folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
         if not self._rehearsal:

@@ -10,24 +10,19 @@ from dprelease.catalog.aggregate import BoundedAggregate
 from dprelease.catalog.sensitivity import choice_reach, sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
-from dprelease.formats import CERTIFICATE, FormatName
 from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
-from dprelease.plan.allocate.figures import planned_figures, unreliable_above
 from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.allocate.planning import Planning
+from dprelease.plan.allocate.shown import derived_as, publish_as, release_info
 from dprelease.plan.design.accuracy import mean_noise, outputs
 from dprelease.plan.document import (
     Account,
-    CatalogueEntry,
     Considered,
-    Derived,
     Measured,
     Naive,
     Output,
     PlannedQuery,
-    Publish,
-    ReleaseInfo,
     ReleasePlan,
     Selecting,
     Step,
@@ -39,14 +34,11 @@ from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.ranges import LoweredRanges
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import expected_rows
-from dprelease.plan.resolve.next_release import next_release
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Approximate, Composed, Event, Repeated
-from dprelease.spec.fields.catalogued import ENTRY
 from dprelease.spec.fields.document import ReleaseSpec
-from dprelease.spec.fields.told import first_said
 
 __all__ = ["allocate", "naive"]
 
@@ -201,7 +193,7 @@ def _plan(
     by_id |= {each.id: each for each in invariants}
     told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, spec.publish.confidence)
     return ReleasePlan(
-        release=_release(spec),
+        release=release_info(spec),
         spec_fingerprint=fingerprint,
         unit=spec.privacy.unit,
         neighboring=spec.privacy.neighboring,
@@ -216,9 +208,9 @@ def _plan(
         outputs=told,
         considered=considered,
         naive=naive(planning, lowered, steps, told),
-        derive=tuple(_derived(spec, name) for name in spec.derive),
+        derive=tuple(derived_as(spec, name) for name in spec.derive),
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
-        publish=_publish(spec, lowered, told),
+        publish=publish_as(spec, lowered.queries, told),
         workloads=lowered.workloads,
         invariants=invariants,
         allocation=planning.allocation if planning.allocation != "shares" else None,
@@ -247,64 +239,6 @@ def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) 
     kind = "epsilon" if budget.epsilon is not None else "rho"
     why = "every query is pinned or has a target" if not names else f"more would not change the noise of {names}"
     return f"{kind} {float(spent):.6g} of {float(limit):.6g} is used: {why}"
-
-
-_MANY = 40  # queries, but for those of a workload: what more of them publish shares files
-
-
-def _release(spec: ReleaseSpec) -> ReleaseInfo:
-    head = spec.release
-    return ReleaseInfo(
-        name=head.name,
-        period=head.period,
-        title=first_said(head.title, head.languages),
-        curator=head.curator,
-        contact=head.contact,
-        intended_use=head.intended_use,
-        next=next_release(spec),
-        revisions=spec.revisions,
-        entry=_entry(spec),
-    )
-
-
-def _derived(spec: ReleaseSpec, name: str) -> Derived:
-    written = spec.derive[name]
-    return Derived(name=name, title=first_said(written.title, spec.release.languages), sql=written.sql)
-
-
-def _publish(spec: ReleaseSpec, lowered: Lowered, told: Sequence[Output]) -> Publish:
-    unreliable = spec.publish.unreliable
-    many = sum(query.workload is None for query in lowered.queries) > _MANY
-    return Publish(
-        formats=_formats(spec),
-        confidence=spec.publish.confidence,
-        unreliable_above=unreliable_above(spec),
-        unreliable_show=unreliable.show if unreliable else "flag",
-        intervals="nearest",
-        quotients="tested",
-        layout=3 if many else 2,
-        csv_formulas=spec.publish.csv_formulas,
-        figures=planned_figures(spec, lowered.queries, told),
-        period_column=spec.publish.period_column,
-        across=dict(spec.publish.across),
-        interactive=spec.publish.interactive,
-        research=1,
-    )
-
-
-def _formats(spec: ReleaseSpec) -> tuple[FormatName, ...]:
-    """The formats that are asked for, and the certificate where nobody switches it off."""
-    named = tuple(spec.publish.formats)
-    return (*named, CERTIFICATE) if spec.publish.certificate and CERTIFICATE not in named else named
-
-
-def _entry(spec: ReleaseSpec) -> CatalogueEntry | None:
-    """What catalogues are told of the release; None where the author says nothing to them."""
-    release = spec.release
-    told = {name: getattr(release, name) or "" for name in ENTRY if name not in ("keywords", "temporal")}
-    days = {} if release.temporal is None else {"start": release.temporal.first, "end": release.temporal.last}
-    entry = CatalogueEntry(**told, **days, keywords=release.keywords)
-    return None if entry == CatalogueEntry() else entry
 
 
 def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:

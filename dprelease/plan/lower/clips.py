@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.plan.document import Step
 from dprelease.plan.lower.alternatives import Asked, Group
 
-__all__ = ["CLIP", "ClipOf", "clip_wanted_by", "wanted_clips", "with_rows_above"]
+__all__ = ["CLIP", "ClipOf", "clip_wanted_by", "paid_for_clips", "wanted_clips", "with_rows_above"]
 
 CLIP = "(clip)"
 """What a step that chooses a clip answers, in the place of a measure."""
@@ -57,3 +58,15 @@ def with_rows_above(step: Step, steps: Iterable[Step]) -> Step:
     sums = [each for each in steps if each.clipped_by == step.id]
     rows = max(chosen.rows_above(each.cells or 1, each.law.variance) for each in sums)
     return step.model_copy(update={"above": rows})
+
+
+def paid_for_clips(
+    chosen: Mapping[ClipOf, int], clips: Mapping[ClipOf, Sequence[Asked]]
+) -> dict[int, dict[int, Fraction]]:
+    """By query the drafts that choose its clips, and the part of its budget that each has."""
+    found: dict[int, dict[int, Fraction]] = {}
+    for clip, draft in chosen.items():
+        grid = clip.quantity.chosen
+        if grid is not None:
+            found.update({asked.query: found.get(asked.query, {}) | {draft: grid.share} for asked in clips[clip]})
+    return found

@@ -16,7 +16,7 @@ from dprelease.measures import Measure
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTotals, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken
-from dprelease.plan.lower.clips import CLIP, ClipOf, clip_wanted_by, wanted_clips
+from dprelease.plan.lower.clips import CLIP, ClipOf, clip_wanted_by, paid_for_clips, wanted_clips
 from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
@@ -186,7 +186,7 @@ class Lowering:
             drafts += asked_as_one.drafts
         drafts += [asked.draft for asked in self.ranges.values()]
         found = self._lowered(drafts, feeds, selected, workloads)
-        return replace(found, clips=_paid(clips_drawn, clips)) if clips_drawn else found
+        return replace(found, clips=paid_for_clips(clips_drawn, clips)) if clips_drawn else found
 
     def _forms_taken(self, at: int, form: Form) -> list[tuple[Place, ...]]:
         """Of each measure of a group; only these two words of ``form`` matter."""
@@ -391,16 +391,6 @@ class Lowering:
             goal=self._goals[self._places[name]],
         )
         return found
-
-
-def _paid(chosen: Mapping[ClipOf, int], clips: Mapping[ClipOf, Sequence[Asked]]) -> dict[int, dict[int, Fraction]]:
-    """By query the drafts that choose its clips, and the part of its budget that each has."""
-    found: dict[int, dict[int, Fraction]] = {}
-    for clip, draft in chosen.items():
-        grid = clip.quantity.chosen
-        if grid is not None:
-            found.update({asked.query: found.get(asked.query, {}) | {draft: grid.share} for asked in clips[clip]})
-    return found
 
 
 def _in_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:

@@ -38,7 +38,6 @@ from dprelease.release.publishing.overview import write_overview
 from dprelease.release.publishing.published import make_way
 from dprelease.release.revisions import payer_of
 from dprelease.signature import PrivateKey
-from dprelease.spec.fields.theme import Theme
 
 __all__ = ["AccountLine", "Outcome", "facts_of", "looks_of", "outcome", "publish_again", "rendered", "tuning_note"]
 
@@ -88,23 +87,21 @@ class Outcome(Value):
 def rendered(
     ledger: Ledger,
     reservation: Reservation,
+    project: Project | None = None,
     *,
     key: PrivateKey | None = None,
     rehearsal: bool = False,
     look: Presentation | None = None,
-    releases: Path | None = None,
-    theme: Theme | None = None,
 ) -> Publication:
     """The bundle of a release from its stored plan and answers; the same bytes every time.
 
     Args:
         ledger: That has them.
         reservation: Its entry.
+        project: Has the bundles of earlier periods, and a theme; None: no number is compared, and there is none.
         key: To sign with; None: the bundle is unsigned.
         rehearsal: On made-up rows; never signed.
         look: How it is shown, where that is not how the plan says.
-        releases: Where the bundles of earlier periods lie; None: a rehearsal, which compares with none.
-        theme: Colours and logo of its pages.
 
     Raises:
         LedgerError: If a step has no answer yet.
@@ -128,10 +125,10 @@ def rendered(
         measurements[step.id] = assembled(step, parts, answers) if parts else answers[step.id]
     if rehearsal:
         key = None
-    earlier = {} if releases is None else earlier_of(ledger, releases, plan, reservation.sequence)
+    earlier = earlier_of(ledger, project.releases, plan, reservation.sequence) if project and not rehearsal else {}
     facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
     compared = tuple(compared_with(each) for _, each in sorted(earlier.items()))
-    facts = facts.model_copy(update={"earlier": compared, "theme": theme})
+    facts = facts.model_copy(update={"earlier": compared, "theme": project.theme if project else None})
     signed = facts if key is None else facts.model_copy(update={"signer": key.public.text})
     return render(plan, measurements, signed, key, look, earlier)
 
@@ -222,7 +219,7 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     look = None
     if spec is not None:
         look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
-    publication = rendered(ledger, reservation, key=signer, look=look, releases=project.releases, theme=project.theme)
+    publication = rendered(ledger, reservation, project, key=signer, look=look)
     make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
     write(publication, folder)
     warning = write_overview(project.releases)
@@ -238,6 +235,7 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
     Args:
         ledger: That charged it.
         reservation: Its entry.
+        project: Has the bundles of earlier periods, and a theme; None: no number is compared, and there is none.
         plan: That was measured.
         rehearsal: On made-up rows.
     """
