@@ -175,7 +175,7 @@ def product_of(path: Path) -> Product:
 
 def _description(loaded: Loaded, kind: Per, accounts: Sequence[str]) -> str:
     from dprelease.plan.explain.facts import budget_facts
-    from dprelease.spec.fields.told import first_said
+    from dprelease.spec.fields.published.told import first_said
 
     spec = loaded.spec
     said = first_said(spec.release.title, spec.release.languages)

@@ -20,7 +20,7 @@ from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
-from dprelease.spec.fields.theme import Theme
+from dprelease.spec.fields.published.theme import Theme
 from dprelease.words import in_a_row, marked, phrase
 
 __all__ = [

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from dprelease.canonical import sha256
 from dprelease.catalog.names import Foreign
-from dprelease.spec.fields.theme import Theme
+from dprelease.spec.fields.published.theme import Theme
 from dprelease.words import amount, inside_sentence, phrase_many, spoken, translated
 
 if TYPE_CHECKING:

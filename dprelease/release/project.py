@@ -29,7 +29,7 @@ from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential,
 from dprelease.release.data.theme import theme_of
 from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.checks.accounts import parallel_flaws
-from dprelease.spec.fields.theme import Theme
+from dprelease.spec.fields.published.theme import Theme
 from dprelease.spec.ledger_url import ledger_resolved
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span

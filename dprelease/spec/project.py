@@ -17,7 +17,7 @@ from dprelease.spec.fields.accounts import AccountSpec, CeilingsSpec, Lifetime, 
 from dprelease.spec.fields.approvals import MODELS as APPROVALS
 from dprelease.spec.fields.approvals import ApprovalsSpec, check_approvals
 from dprelease.spec.fields.document import SpecValue
-from dprelease.spec.fields.theme import ThemeSpec
+from dprelease.spec.fields.published.theme import ThemeSpec
 from dprelease.spec.ledger_url import ledger_text, misplaced
 from dprelease.spec.load import read_model
 from dprelease.spec.text.findings import Findings, Hidden

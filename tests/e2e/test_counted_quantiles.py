@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.spec.fields.figures import CAUTION_ABOVE, UNRELIABLE_ABOVE
+from dprelease.spec.fields.published.figures import CAUTION_ABOVE, UNRELIABLE_ABOVE
 from tests.project import command, one_table
 
 SPEC = """dprelease: 1

@@ -34,7 +34,7 @@ from dprelease.publish.certificate.glyphs import COVERED, in_lines, printable
 from dprelease.publish.certificate.pdf import certificate_data, certificate_files, certificate_texts
 from dprelease.publish.certificate.sections import MOST_STEPS, certificate_blocks, rational_text
 from dprelease.signature import PublicKey
-from dprelease.spec.fields.office import Office
+from dprelease.spec.fields.published.office import Office
 from dprelease.spec.load import load
 from tests.planned import SPEC, plan_of
 from tests.unit.formats_example import chosen, hostile, plain, whole

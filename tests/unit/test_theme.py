@@ -12,7 +12,15 @@ import pytest
 from dprelease.errors import SpecError
 from dprelease.publish import check_bundle, render, write
 from dprelease.release.data.theme import theme_of
-from dprelease.spec.fields.theme import COLOURS, LARGEST_LOGO, Theme, ThemeError, ThemeSpec, logo_of, read_theme
+from dprelease.spec.fields.published.theme import (
+    COLOURS,
+    LARGEST_LOGO,
+    Theme,
+    ThemeError,
+    ThemeSpec,
+    logo_of,
+    read_theme,
+)
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
 

@@ -9,7 +9,7 @@ from dprelease.estimate import FigureRules
 from dprelease.estimate.figures import COMPARED, SYMBOLS, ShareLimits, usual_base
 from dprelease.plan.document import Output, PlannedQuery
 from dprelease.spec.fields.document import ReleaseSpec
-from dprelease.spec.fields.figures import CAUTION_ABOVE, UNRELIABLE_ABOVE
+from dprelease.spec.fields.published.figures import CAUTION_ABOVE, UNRELIABLE_ABOVE
 
 __all__ = ["planned_figures", "unreliable_above"]
 

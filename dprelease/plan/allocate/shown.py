@@ -8,9 +8,9 @@ from dprelease.formats import CERTIFICATE, FormatName
 from dprelease.plan.allocate.figures import planned_figures, unreliable_above
 from dprelease.plan.document import CatalogueEntry, Derived, Output, PlannedQuery, Publish, ReleaseInfo
 from dprelease.plan.resolve.next_release import next_release
-from dprelease.spec.fields.catalogued import ENTRY
 from dprelease.spec.fields.document import ReleaseSpec
-from dprelease.spec.fields.told import first_said
+from dprelease.spec.fields.published.catalogued import ENTRY
+from dprelease.spec.fields.published.told import first_said
 
 __all__ = ["derived_as", "publish_as", "release_info"]
 

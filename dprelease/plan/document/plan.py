@@ -32,7 +32,7 @@ from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
-from dprelease.spec.fields.office import Office
+from dprelease.spec.fields.published.office import Office
 
 __all__ = [
     "Considered",

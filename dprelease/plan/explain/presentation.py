@@ -16,7 +16,7 @@ from dprelease.catalog.names import Names
 from dprelease.catalog.table import Column
 from dprelease.errors import PlanError
 from dprelease.plan.document import Derived, Output, Publish, ReleaseInfo, ReleasePlan
-from dprelease.spec.fields.office import Office
+from dprelease.spec.fields.published.office import Office
 
 __all__ = ["Presentation", "presentation", "presented"]
 

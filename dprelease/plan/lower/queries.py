@@ -39,7 +39,7 @@ from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.told import first_said
+from dprelease.spec.fields.published.told import first_said
 
 __all__ = ["KEYS", "LIST", "Lowering"]
 

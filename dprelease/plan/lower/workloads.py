@@ -39,8 +39,8 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.published.told import first_said
 from dprelease.spec.fields.published_sets import published_sets, workload_shares
-from dprelease.spec.fields.told import first_said
 from dprelease.spec.fields.workloads import Minimize
 
 __all__ = ["check_known", "formed", "gained", "lowered_with_each_noise", "lowered_workload"]

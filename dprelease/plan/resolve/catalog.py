@@ -44,8 +44,8 @@ from dprelease.spec.checks.workloads import check_workload_cells
 from dprelease.spec.expressions import computed, types_of
 from dprelease.spec.fields.columns import MOST_KEYS, label_text, named_key, spelled_out
 from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
+from dprelease.spec.fields.published.told import ReferenceLabels, first_said
 from dprelease.spec.fields.published_sets import all_key_columns
-from dprelease.spec.fields.told import ReferenceLabels, first_said
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.steps import MeasuredLimits, grid_of, measured_limits

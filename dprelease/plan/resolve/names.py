@@ -9,7 +9,7 @@ from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Key
 from dprelease.spec.fields.columns import label_key, label_text
 from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReleaseSpec
-from dprelease.spec.fields.told import ReferenceLabels, first_said, said
+from dprelease.spec.fields.published.told import ReferenceLabels, first_said, said
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path

@@ -15,7 +15,7 @@ from dprelease.formats import FORMATS, Format
 from dprelease.publish.base import Content
 from dprelease.publish.catalogue.entry import Told, told_of
 from dprelease.publish.packed import digest_in, size_in
-from dprelease.spec.fields.catalogued import is_address
+from dprelease.spec.fields.published.catalogued import is_address
 
 __all__ = ["dcat_files"]
 

@@ -9,7 +9,7 @@ from dprelease.plan.document import CatalogueEntry, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.base import NOTICE, Facts
 from dprelease.publish.html_text import moment_of
-from dprelease.spec.fields.catalogued import LICENCES
+from dprelease.spec.fields.published.catalogued import LICENCES
 from dprelease.spec.period import span
 
 __all__ = ["Told", "description_of", "told_of"]

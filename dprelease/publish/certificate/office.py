@@ -12,7 +12,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import Facts
 from dprelease.publish.certificate.blocks import BLANK, Block, BlockColumn, BlockHeading, BlockText, CertificateTable
 from dprelease.publish.html_text import utc
-from dprelease.spec.fields.office import Office
+from dprelease.spec.fields.published.office import Office
 
 __all__ = ["BLANK_LINES", "office_statements", "sign_off", "unsaid"]
 

@@ -6,7 +6,15 @@ from pathlib import Path
 
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.regular import TooLarge, read_regular
-from dprelease.spec.fields.theme import LARGEST_LOGO, LARGEST_THEME, Theme, ThemeError, ThemeSpec, logo_of, read_theme
+from dprelease.spec.fields.published.theme import (
+    LARGEST_LOGO,
+    LARGEST_THEME,
+    Theme,
+    ThemeError,
+    ThemeSpec,
+    logo_of,
+    read_theme,
+)
 
 __all__ = ["theme_of"]
 

@@ -32,8 +32,8 @@ from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_o
 from dprelease.spec.checks.weights import check_weight, check_weighted
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
-from dprelease.spec.fields.catalogued import check_catalogued
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
+from dprelease.spec.fields.published.catalogued import check_catalogued
 from dprelease.spec.fields.schedule import check_schedule
 from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
 from dprelease.spec.steps import COARSE, MeasuredLimits, grid_of, measured_by_table, measured_limits

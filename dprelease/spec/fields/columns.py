@@ -21,7 +21,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticKnownError
 
 from dprelease.catalog.table import Binned, ColumnType, Key
-from dprelease.spec.fields.told import Labels, Told
+from dprelease.spec.fields.published.told import Labels, Told
 from dprelease.spec.fields.value import FINGERPRINTED, SpecValue
 from dprelease.spec.text.numbers import Numeral
 from dprelease.spec.text.scalars import ColumnKey, Exact, Filled, Flag, Limit, Outside, Pair, Positive, day

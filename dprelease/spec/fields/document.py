@@ -26,11 +26,12 @@ from dprelease.formats import USUAL, FormatName
 from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
-from dprelease.spec.fields.catalogued import CataloguedSpec, TemporalSpec
 from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
-from dprelease.spec.fields.compare import CompareSpec
-from dprelease.spec.fields.figures import Base, SymbolsSpec, UnreliableSpec
-from dprelease.spec.fields.office import Alternative, Office, Signatory
+from dprelease.spec.fields.published.catalogued import CataloguedSpec, TemporalSpec
+from dprelease.spec.fields.published.compare import CompareSpec
+from dprelease.spec.fields.published.figures import Base, SymbolsSpec, UnreliableSpec
+from dprelease.spec.fields.published.office import Alternative, Office, Signatory
+from dprelease.spec.fields.published.told import NameSpec, PageLanguages, Told
 from dprelease.spec.fields.published_sets import published_sets
 from dprelease.spec.fields.queries import (
     ExceptSpec,
@@ -44,7 +45,6 @@ from dprelease.spec.fields.queries import (
 from dprelease.spec.fields.schedule import ScheduleSpec
 from dprelease.spec.fields.sources import SourceSpec
 from dprelease.spec.fields.tables import BoundsSpec, JoinSpec, TableSpec, TimeSpec
-from dprelease.spec.fields.told import NameSpec, PageLanguages, Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import InvariantSpec, Levels, MarginalsSpec, PostProcess, SharesSpec
 from dprelease.spec.text.scalars import (

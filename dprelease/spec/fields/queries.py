@@ -25,9 +25,9 @@ from dprelease.canonical import GrownValue
 from dprelease.catalog.chosen_clip import ChosenClip
 from dprelease.measures import MEASURES, AskedMeasure, Measure
 from dprelease.spec.fields.clips import chosen_clip
-from dprelease.spec.fields.compare import CompareSpec
-from dprelease.spec.fields.figures import QueryBases
-from dprelease.spec.fields.told import NameSpec, Told
+from dprelease.spec.fields.published.compare import CompareSpec
+from dprelease.spec.fields.published.figures import QueryBases
+from dprelease.spec.fields.published.told import NameSpec, Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
     MarginalsSpec,

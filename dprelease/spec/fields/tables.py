@@ -16,8 +16,8 @@ from pydantic.config import JsonDict
 
 from dprelease.canonical import GrownValue
 from dprelease.spec.fields.columns import ColumnSpec
+from dprelease.spec.fields.published.told import Told
 from dprelease.spec.fields.sources import SourceSpec
-from dprelease.spec.fields.told import Told
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.scalars import Bound, Exact, Filled, Flag, Positive, refuse
 

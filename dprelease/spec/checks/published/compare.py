@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from dprelease.measures import Measure
 from dprelease.spec.fields.columns import spelled_out
-from dprelease.spec.fields.compare import CompareSpec
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
+from dprelease.spec.fields.published.compare import CompareSpec
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown

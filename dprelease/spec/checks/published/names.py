@@ -6,7 +6,7 @@ from dprelease.errors import DpReleaseError
 from dprelease.measures import expand_measures
 from dprelease.spec.checks.columns import check_reference
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.told import ReferenceLabels, said
+from dprelease.spec.fields.published.told import ReferenceLabels, said
 from dprelease.spec.period import span
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
