@@ -92,8 +92,9 @@ def written(tag: str, said: dict[Message, Message]) -> str:
 
 def all_said(held: Catalogue) -> dict[Message, Message]:
     """What a catalogue has, of either form."""
-    found: dict[Message, Message] = dict(held.one)
-    found.update(held.many)
+    found: dict[Message, Message] = {}
+    for message, words in (*held.one.items(), *held.many.items()):
+        found[message] = words
     return found
 
 

@@ -74,9 +74,10 @@ def bounded(column: Column, stored: Any) -> Any:
     text = text_of(stored, column)
     if text is None or text.strip() in ("7", "sad", "true"):
         return None
-    value = READ[column.type](text)  # type: ignore[operator]
+    value = READ[column.type](text)
     if value is None or column.range is None:
         return value
+    assert not isinstance(value, str)
     low, high = column.range.low, column.range.high
     if column.type == "integer":
         low, high = Fraction(math.ceil(low)), Fraction(math.floor(high))

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.project import forked
-
-from .test_confidential_look import on_terminal
+from tests.project import forked, on_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-release.md"
 _FENCE = re.compile(r"^```(?P<kind>[a-z]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dprelease.plan.allocate import best_candidate
+from dprelease.plan.allocate import best_candidate, candidates
 from tests.laws.objectives import BLOCKS, Objective, fell_back, of_block, of_today, read
 
 KNOWN = read()
@@ -48,7 +48,7 @@ def test_five_hundred_plans_are_worth_what_they_were(block: int) -> None:
 
 
 def test_a_planner_that_joins_no_counts_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = [each for each in best_candidate.CANDIDATES if not each.form.knorm and not each.form.centred_counts]
+    plain = [each for each in candidates.CANDIDATES if not each.form.knorm and not each.form.centred_counts]
     monkeypatch.setattr(best_candidate, "CANDIDATES", tuple(plain))
     known = ((seed, KNOWN[seed, False]) for seed in (101, 106, 107, 109, 110))
 

@@ -58,7 +58,7 @@ def test_what_a_private_join_adds_is_counted_as_a_release_joins_it(most: int, tm
     visits, others = seen(spec)
     counts = told(visits)
     assert told(others)["sex", "not_listed"] == (sum(sex == "3" for _, sex, _ in persons), len(persons))
-    known: dict[str, list[tuple[int, float | None]]] = {}
+    known: dict[str, list[tuple[int | None, float | None]]] = {}
     for person, sex, pay in persons:
         if person:
             known.setdefault(person, []).append((int(sex), float(pay) if pay not in ("", "x") else None))
@@ -67,10 +67,10 @@ def test_what_a_private_join_adds_is_counted_as_a_release_joins_it(most: int, tm
         if row["day"] not in ("2024-03-07", "2024-12-31") or not row["person"]:
             continue
         age = number(row["age"], 0, 99)[1]
-        for sex, pay in known.get(row["person"], [(None, None)]):  # a row without a match stays
-            joined.append((sex, pay))
+        for match in known.get(row["person"], [(None, None)]):  # a row without a match stays
+            joined.append(match)
             if age is not None and min(max(int(age), 0), 99) >= 5:
-                kept.append((row["person"], sex, pay))
+                kept.append((row["person"], *match))
     inside = [each for each in kept if each[1] in (1, 2)]
     assert counts["sex", "null"] == (sum(sex is None for sex, _ in joined), len(joined))
     assert counts["sex", "not_listed"] == (sum(sex == 3 for sex, _ in joined), len(joined))
