@@ -93,8 +93,10 @@ def written(tag: str, said: dict[Message, Message]) -> str:
 def all_said(held: Catalogue) -> dict[Message, Message]:
     """What a catalogue has, of either form."""
     found: dict[Message, Message] = {}
-    for message, words in (*held.one.items(), *held.many.items()):
-        found[message] = words
+    for one, words in held.one.items():
+        found[one] = words
+    for several, forms in held.many.items():
+        found[several] = forms
     return found
 
 
