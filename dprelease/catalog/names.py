@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dprelease.canonical import Value
 from dprelease.words import DEFAULT, direction
 
@@ -56,8 +54,3 @@ class Names(Value):
             if tag in by_language:
                 return by_language[tag] if tag == language else Foreign(by_language[tag], tag)
         return ""
-
-    def missing(self, languages: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
-        """Paths of words that a language of the pages has not, with that language."""
-        wanted = languages or self.languages
-        return tuple((path, tag) for path, texts in self.texts.items() for tag in wanted if tag not in texts)
