@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
@@ -151,6 +151,10 @@ class Measure(GrownValue):
     def sampled_as(self) -> Literal["total", "share"] | None:
         """Where rows have weights: whether it is a total of people, or a share of the last one of ``others``."""
         return None
+
+    def of_titles(self, title: Callable[[str], str]) -> Measure:
+        """The same, with what a reader sees in the place of the names of the measures that it is made of."""
+        return self
 
     @property
     def whole(self) -> int:

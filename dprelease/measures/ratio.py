@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -64,6 +64,10 @@ class PlannedRatio(Measure):
     of: tuple[Part, Part]
     implied: bool = False
     show: Literal["percent"] | None = None
+
+    def of_titles(self, title: Callable[[str], str]) -> Measure:
+        """The same by the titles of its two measures."""
+        return self.model_copy(update={"ratio": tuple(map(title, self.ratio))})
 
     @property
     def whole(self) -> int:

@@ -20,11 +20,9 @@ from typing import Any
 import pytest
 
 from dprelease.catalog.table import Mapped
-from dprelease.errors import MissingExtra, SpecError
-from dprelease.formats import CERTIFICATE, USUAL
+from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.approval import Signed
-from dprelease.plan.explain.presentation import presentation, presented
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish.accounting.levels import NONE, levels
 from dprelease.publish.base import NOTICE, Content
@@ -35,8 +33,6 @@ from dprelease.publish.certificate.pdf import certificate_data, certificate_file
 from dprelease.publish.certificate.sections import MOST_STEPS, certificate_blocks, rational_text
 from dprelease.signature import PublicKey
 from dprelease.spec.fields.published.office import Office
-from dprelease.spec.load import load
-from tests.planned import SPEC, plan_of
 from tests.unit.formats_example import chosen, hostile, plain, whole
 
 ZCDP = ACCOUNTANTS["zcdp"].words
@@ -375,35 +371,3 @@ def test_a_title_without_a_space_stays_on_the_page() -> None:
     reader.pages[0].extract_text(visitor_text=look)
     assert "Wide" * 60 in "".join(reader.pages[0].extract_text().split())
     assert max(beyond, default=0.0) < 595 - 40
-
-
-def test_every_plan_has_a_certificate_unless_it_is_switched_off() -> None:
-    """In a spec, as it is written; and what the office states reaches the plan, and is not written where it is not said."""
-    plain_plan, off, office = (
-        plan_of(SPEC + more)
-        for more in (
-            "",
-            "publish: {formats: [csv], certificate: false}\n",
-            "publish: {formats: [csv]}\noffice: {legal_basis: a law, signatories: [{role: owner}], "
-            "alternatives: [{budget: half, accuracy: less}]}\n",
-        )
-    )
-    assert plain_plan.publish.formats == (*USUAL, CERTIFICATE)
-    assert off.publish.formats == ("csv",)
-    assert office.publish.formats == ("csv", CERTIFICATE)
-    assert office.office is not None
-    assert (office.office.legal_basis, office.office.signatories[0].role) == ("a law", "owner")
-    assert ReleasePlan.from_canonical(office.canonical()) == office
-    assert '"office"' not in plain_plan.canonical()
-    with pytest.raises(SpecError, match="DPR-S717"):
-        load(SPEC + "publish: {formats: [csv, pdf], certificate: false}\n", "spec.yaml")
-
-
-def test_what_the_office_states_may_come_after_the_measurement() -> None:
-    before = plan_of(SPEC)
-    after = plan_of(SPEC + "office: {officer_advice: no objection}\n")
-    look = presentation(before, after)
-    shown = presented(before, look)
-    assert shown.office is not None
-    assert shown.office.officer_advice == "no objection"
-    assert '"office"' not in presentation(before, before).canonical()

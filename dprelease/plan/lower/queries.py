@@ -223,10 +223,11 @@ class Lowering:
 
     def _in_one(self, keys: Sequence[tuple[int, int]]) -> tuple[Grouping, list[Quantity]]:
         """The cells of a draft, and what it counts in them; the ``where`` of each query if they look at other rows."""
-        groupings = [self.groups[at].grouping for at, _ in keys]
-        quantities = [self.quantities[quantity] for _, quantity in keys]
+        groupings, quantities = zip(
+            *((self.groups[at].grouping, self.quantities[each]) for at, each in keys), strict=True
+        )
         if len(set(groupings)) == 1:
-            return groupings[0], quantities
+            return groupings[0], list(quantities)
         table = self.catalog.tables[groupings[0].table]
         moved = [over_all_rows(each, grouping, table) for grouping, each in zip(groupings, quantities, strict=True)]
         return groupings[0].model_copy(update={"where": None}), moved

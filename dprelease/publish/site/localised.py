@@ -8,7 +8,6 @@ from dprelease.catalog.names import Foreign, Names
 from dprelease.catalog.table import Column, Table
 from dprelease.estimate import RANK, PublishedMeasure, PublishedTable
 from dprelease.measures import Measure
-from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import Content
 from dprelease.spec.fields.workloads import TOTAL_KEY
@@ -124,10 +123,7 @@ def _measure(measure: Measure, name: str, at: tuple[str, ...], names: Names) -> 
     told: dict[str, object] = {}
     if condition := names.said(*at, "measures", name, "condition", language=tag):
         told["where"] = condition
-    if isinstance(measure, PlannedRatio):
-        told["ratio"] = tuple(
-            names.said(*at, "measures", each, "title", language=tag) or each for each in measure.ratio
-        )
+    measure = measure.of_titles(lambda each: names.said(*at, "measures", each, "title", language=tag) or each)
     return measure.model_copy(update=told) if told else measure
 
 
