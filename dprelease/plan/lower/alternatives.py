@@ -6,16 +6,16 @@ A :class:`Form` says which to take; ``candidates`` tries them and the best plan 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Literal
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.measures import Measure
 from dprelease.plan.lower.unscaled import CountBall
 
-__all__ = ["Asked", "Form", "Group", "Place", "WorkloadNoise", "forms_taken"]
+__all__ = ["Asked", "Form", "Group", "Place", "WorkloadNoise", "forms_taken", "in_even_parts"]
 
 Place = tuple[int, int]
 """A quantity of a group: their places in ``Lowering.groups`` and in ``Lowering.quantities``."""
@@ -125,3 +125,10 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
         tuple(chain.from_iterable(taken[asked.query, label] for label in asked.measure.others)) or form
         for asked, form in zip(group.members, found, strict=True)
     ]
+
+
+def in_even_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:
+    """As few parts as can be, whose lengths differ by one at most."""
+    number = -(-len(keys) // most)
+    ends = [len(keys) * part // number for part in range(number + 1)]
+    yield from (keys[start:end] for start, end in pairwise(ends))

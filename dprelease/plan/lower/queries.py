@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any, cast
 
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
@@ -15,7 +14,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTotals, Ranking
 from dprelease.plan.document.invariant import Invariant
-from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken
+from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken, in_even_parts
 from dprelease.plan.lower.clips import CLIP, ClipOf, clip_wanted_by, paid_for_clips, wanted_clips
 from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
 from dprelease.plan.lower.invariants import invariants_of, known_to
@@ -215,7 +214,7 @@ class Lowering:
             group = self.groups[at]
             together = forms.get(group.domain, Form()).knorm and self._counts(group, quantity)
             found.setdefault(group.cells if together else (at, quantity), []).append((at, quantity))
-        return [part for keys in found.values() for part in _in_parts(keys, _MOST_JOINED)]
+        return [part for keys in found.values() for part in in_even_parts(keys, _MOST_JOINED)]
 
     def _place(self, need: tuple[Asked, int]) -> tuple[int, int]:
         asked, part = need
@@ -223,11 +222,10 @@ class Lowering:
 
     def _in_one(self, keys: Sequence[tuple[int, int]]) -> tuple[Grouping, list[Quantity]]:
         """The cells of a draft, and what it counts in them; the ``where`` of each query if they look at other rows."""
-        groupings, quantities = zip(
-            *((self.groups[at].grouping, self.quantities[each]) for at, each in keys), strict=True
-        )
+        groupings = [self.groups[at].grouping for at, _ in keys]
+        quantities = [self.quantities[quantity] for _, quantity in keys]
         if len(set(groupings)) == 1:
-            return groupings[0], list(quantities)
+            return groupings[0], quantities
         table = self.catalog.tables[groupings[0].table]
         moved = [over_all_rows(each, grouping, table) for grouping, each in zip(groupings, quantities, strict=True)]
         return groupings[0].model_copy(update={"where": None}), moved
@@ -392,10 +390,3 @@ class Lowering:
             goal=self._goals[self._places[name]],
         )
         return found
-
-
-def _in_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:
-    """As few parts as can be, whose lengths differ by one at most."""
-    number = -(-len(keys) // most)
-    ends = [len(keys) * part // number for part in range(number + 1)]
-    yield from (keys[start:end] for start, end in pairwise(ends))
