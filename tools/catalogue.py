@@ -92,8 +92,9 @@ def written(tag: str, said: dict[Message, Message]) -> str:
 
 def all_said(held: Catalogue) -> dict[Message, Message]:
     """What a catalogue has, of either form."""
-    found: dict[Message, Message] = dict(held.one)
-    found.update(held.many)
+    found: dict[Message, Message] = {}
+    found.update(held.one.items())
+    found.update(held.many.items())
     return found
 
 

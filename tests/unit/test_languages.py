@@ -22,7 +22,7 @@ from dprelease.spec.load import load
 from dprelease.words import LANGUAGES, day_written, number_written, speaking
 from tests.planned import SPEC as PLAIN
 from tests.planned import plan_of
-from tests.unit.languages_example import FILES, SPEC, bundle, measured, plan, yearly
+from tests.unit.languages_example import FILES, SPEC, YEARLY, bundle, measured, plan, yearly
 from tests.unit.publish_example import facts
 from tests.words import blocks_of_numbers
 
@@ -296,3 +296,12 @@ def test_data_for_search_engines_are_in_the_language_of_their_page() -> None:
     assert told["fr"]["description"].startswith("Statistiques de la période 2024")  # the author wrote no French
     assert {"@type": "PropertyValue", "name": "Menschen", "alternateName": "n"} in told["de"]["variableMeasured"]
     assert {"@type": "PropertyValue", "name": "index"} in told["de"]["variableMeasured"]
+
+
+def test_a_column_that_compares_can_be_named_and_no_other_one() -> None:
+    with pytest.raises(SpecError) as caught:
+        load(
+            YEARLY.format(period=2024).replace("      share: {title: {de: Anteil", "      shore: {title: {de: Anteil"),
+            "spec.yaml",
+        )
+    assert [(each.code, each.hint) for each in caught.value.problems] == [("DPR-S478", "did you mean `share`?")]
