@@ -12,6 +12,7 @@ import pytest
 from openpyxl import load_workbook
 
 from dprelease.errors import SpecError
+from dprelease.formats import FORMATS
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.presentation import presentation
 from dprelease.publish import check_bundle, render, write
@@ -231,7 +232,8 @@ def test_labels_that_a_reference_does_not_give_are_refused(code: str, old: str, 
 @cache
 def fronts() -> dict[str, str]:
     """The front pages of a release with all that pages can have, by language."""
-    files = html_files(yearly(), {})
+    listed = {path: b"" for form in FORMATS.values() for path, _ in form.once}
+    files = html_files(yearly(), listed)
     return {
         tag: files[path].decode()
         for tag, path in (("de", "index.html"), ("fr", "fr/index.html"), ("en", "en/index.html"))
