@@ -153,7 +153,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         label="Catalogue entry",
         render="catalogue.dcat:dcat_files",
         media_type="application/ld+json",
-        once=(("dcat.jsonld", "the entry for data catalogues (DCAT-AP)"),),
+        once=(("dcat.jsonld", marked("the entry for data catalogues (DCAT-AP)")),),
     ),
     Format(
         name="html",

@@ -93,10 +93,8 @@ def written(tag: str, said: dict[Message, Message]) -> str:
 def all_said(held: Catalogue) -> dict[Message, Message]:
     """What a catalogue has, of either form."""
     found: dict[Message, Message] = {}
-    for one, words in held.one.items():
-        found[one] = words
-    for several, forms in held.many.items():
-        found[several] = forms
+    found.update(held.one.items())
+    found.update(held.many.items())
     return found
 
 

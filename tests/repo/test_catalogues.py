@@ -37,7 +37,7 @@ from .sentence_bundles import BUNDLES, content_named
 OTHERS = [tag for tag in LANGUAGES if tag != DEFAULT]
 _TAGS = re.compile(r"<[^>]*>")
 # Templates whose pages are in English alone: their sentences are those of accounting.json, or of no bundle.
-IN_ENGLISH = ("accounting", "certificate", "releases")
+IN_ENGLISH = ("accounting", "certificate", "product", "releases")
 _FILE = re.compile(r"[\w./-]+\.(?:csv|html|json|md|pdf|sig|xlsx|yaml)\b")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
@@ -133,6 +133,8 @@ def content_of(name: str) -> Content:
         return formats_example.plain(rehearsal=True, show="blank")
     if name == "chosen":
         return formats_example.chosen()
+    if name == "yearly":
+        return languages_example.yearly()
     if name == "names":
         words = languages_example.plan()
         return formats_example.content(words, languages_example.measured(words))
@@ -146,7 +148,7 @@ def english_pages(name: str) -> dict[str, bytes]:
     return site_files(content_of(name), {})
 
 
-@pytest.mark.parametrize("name", ["plain", "chosen", "moved", "names", "gaussian"])
+@pytest.mark.parametrize("name", ["plain", "chosen", "moved", "names", "yearly", "gaussian"])
 def test_all_that_a_page_says_is_in_the_catalogues(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Speaks a language in which every sentence is in brackets: what is outside of them is an id, a sign or a name."""
     english = LANGUAGES[DEFAULT]
@@ -178,7 +180,7 @@ def test_all_that_a_page_says_is_in_the_catalogues(name: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("tag", OTHERS)
-@pytest.mark.parametrize("name", ["plain", "chosen", "moved", *BUNDLES])
+@pytest.mark.parametrize("name", ["plain", "chosen", "moved", "yearly", *BUNDLES])
 def test_every_number_of_a_page_is_that_of_the_english_page_whose_numbers_are_recomputed(name: str, tag: str) -> None:
     content = content_of(name)
     english = english_pages(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from io import BytesIO
 from posixpath import dirname, normpath
 
@@ -11,16 +12,18 @@ import pytest
 from openpyxl import load_workbook
 
 from dprelease.errors import SpecError
+from dprelease.formats import FORMATS
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.presentation import presentation
 from dprelease.publish import check_bundle, render, write
 from dprelease.publish.base import AccountPoint
 from dprelease.publish.site.front import series_of
+from dprelease.publish.site.html import html_files
 from dprelease.spec.load import load
 from dprelease.words import LANGUAGES, day_written, number_written, speaking
 from tests.planned import SPEC as PLAIN
 from tests.planned import plan_of
-from tests.unit.languages_example import FILES, SPEC, bundle, measured, plan
+from tests.unit.languages_example import FILES, SPEC, YEARLY, bundle, measured, plan, yearly
 from tests.unit.publish_example import facts
 from tests.words import blocks_of_numbers
 
@@ -109,7 +112,11 @@ def test_names_stand_where_ids_were_in_every_sentence_of_a_page() -> None:
 
 
 def _plain(page: str) -> str:
-    return " ".join(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL).replace("\u00a0", " ").split())
+    return " ".join(
+        re.sub(r"<style>.*?</style>|<script.*?</script>|<[^>]*>", " ", page, flags=re.DOTALL)
+        .replace("\u00a0", " ")
+        .split()
+    )
 
 
 def test_files_for_programs_keep_the_ids_and_have_the_names_beside_them() -> None:
@@ -220,3 +227,83 @@ def test_labels_that_a_reference_does_not_give_are_refused(code: str, old: str, 
     with pytest.raises(SpecError) as found:
         plan_of(text.replace(old, new) if old else text, {"places": file})
     assert any(each.code in (code, "DPR-S602") for each in found.value.problems)
+
+
+@cache
+def fronts() -> dict[str, str]:
+    """The front pages of a release with all that pages can have, by language."""
+    listed = {path: b"" for form in FORMATS.values() for path, _ in form.once}
+    files = html_files(yearly(), listed)
+    return {
+        tag: files[path].decode()
+        for tag, path in (("de", "index.html"), ("fr", "fr/index.html"), ("en", "en/index.html"))
+    }
+
+
+def test_columns_that_compare_maps_and_chosen_clips_are_told_with_titles_in_every_language() -> None:
+    german, french, english = (_plain(page).replace("\u202f", " ") for page in fronts().values())
+    assert "Anteil : Anteil an der Summe bei gleichem Merkmal Gebiet: Menschen, in Prozent" in german
+    assert "Anteil: Die Summe ist aus denselben Ziehungen wie ihre Teile" in german
+    assert "in der Art gleich 1 ist" in german
+    assert "further: leer, denn vor dieser Veröffentlichung wurde keine von 2020 veröffentlicht." in german
+    assert "Für total und Mittleres Einkommen wurde jeder Wert von Einkommen zuerst" in german
+    assert "Zu average gibt es keine Karte: Die Intervalle von 5 der 5 Gebiete" in german
+    assert "Nicht auf der Karte: 6 ." in german
+    assert "mit Art in den Spalten" in german
+    assert "part dans le total pour Zone identique : Habitants, en pourcentage" in french
+    assert "avec Genre en colonnes" in french
+    assert "écriture 12 du registre, révision 1, remplacement 2, manifeste abababababab" in french
+    assert "Share : share of People in the total within Area, in percent" in english
+    assert "(ledger entry 12, revision 1, replacement 2, manifest abababababab)" in english
+
+
+def test_a_column_across_has_the_title_of_its_measure_and_the_label_of_its_key_in_the_language_of_the_page() -> None:
+    heads = {
+        tag: re.findall(r'<th scope="col" class="num">(?:<bdi[^>]*>)?([^<]*: [^<]*)', page)
+        for tag, page in fronts().items()
+    }
+    assert heads["de"] == ["Menschen: erste", "Menschen: ikinci", "average: erste", "average: ikinci"]
+    assert heads["en"] == ["People: first", "People: ikinci", "average: first", "average: ikinci"]
+
+
+def test_the_script_of_tables_is_one_and_finds_its_words_and_the_marks_of_numbers_on_the_table() -> None:
+    marks = {"de": (",", "."), "fr": (",", "\u202f"), "en": (".", ",")}
+    words = {
+        "de": ("Zeilen suchen", "{shown} von {all} Zeilen"),
+        "fr": ("Chercher des lignes", "{shown} sur {all} lignes"),
+        "en": ("Find rows", "{shown} of {all} rows"),
+    }
+    scripts = {}
+    for tag, page in fronts().items():
+        (scripts[tag],) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+        tables = re.findall(r'<table class="estimates"([^>]*)>', page)
+        assert len(tables) > 3
+        for attributes in tables:
+            told = dict(re.findall(r'data-(\w+)="([^"]*)"', attributes))
+            assert (told["find"], told["count"]) == words[tag]
+            assert (told["point"], told["group"]) == marks[tag]
+    assert len(set(scripts.values())) == 1
+    assert not re.search(r"rows\b[^.;({=]* of | of \$|Find", scripts["de"])
+
+
+def test_data_for_search_engines_are_in_the_language_of_their_page() -> None:
+    told = {}
+    for tag, page in fronts().items():
+        (text,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', page, re.DOTALL)
+        told[tag] = json.loads(text)
+    assert {tag: each["inLanguage"] for tag, each in told.items()} == {"de": "de", "fr": "fr", "en": "en"}
+    assert (told["de"]["name"], told["en"]["name"]) == ("Menschen und Einkommen", "People and income")
+    assert told["de"]["description"].startswith("Ein Absatz der Redaktion. Statistiken des Zeitraums 2024")
+    assert told["en"]["description"].startswith("A paragraph of the editors. Statistics of period 2024")
+    assert told["fr"]["description"].startswith("Statistiques de la période 2024")  # the author wrote no French
+    assert {"@type": "PropertyValue", "name": "Menschen", "alternateName": "n"} in told["de"]["variableMeasured"]
+    assert {"@type": "PropertyValue", "name": "index"} in told["de"]["variableMeasured"]
+
+
+def test_a_column_that_compares_can_be_named_and_no_other_one() -> None:
+    with pytest.raises(SpecError) as caught:
+        load(
+            YEARLY.format(period=2024).replace("      share: {title: {de: Anteil", "      shore: {title: {de: Anteil"),
+            "spec.yaml",
+        )
+    assert [(each.code, each.hint) for each in caught.value.problems] == [("DPR-S478", "did you mean `share`?")]

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dprelease.catalog.table import Catalog, Range, TableBounds
+from dprelease.catalog.table import Catalog, Column, Range, TableBounds
 from dprelease.measures.mean import Mean
 from dprelease.measures.sum import Sum
 from dprelease.plan.document import Publish, ReleasePlan
@@ -33,7 +33,10 @@ def queried(**query: object) -> ReleasePlan:
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        (changed(unit_id="pid"), "Rows without pid are left out."),
+        (
+            changed(unit_id="pid", columns=(*publish_example.table().columns, Column(name="pid", type="text"))),
+            "Rows without pid are left out.",
+        ),
         (
             changed(bounds=TableBounds(max_rows=3)),
             "Counted are at most 3 rows of one person. What one person has beyond",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from dprelease.canonical import GrownValue
+from dprelease.words import phrase
 
 __all__ = ["ALIKE_KINDS", "PREVIOUS", "TOTAL_WORD", "ComparedKind", "ComparedNumber"]
 
 PREVIOUS, TOTAL_WORD = "previous", "total"
 ALIKE_KINDS = ("change", "growth", "difference")  # which can be not distinguishable from 0
 ComparedKind = Literal["share", "change", "growth", "index", "difference"]
+_NO_TITLES: Mapping[str, str] = MappingProxyType({})
 
 
 class ComparedNumber(GrownValue):
@@ -63,18 +67,38 @@ class ComparedNumber(GrownValue):
         """Whether a p-value stands beside it, where the measure is linear in its draws."""
         return self.kind in ALIKE_KINDS
 
-    def described(self) -> str:
-        """The number in words."""
-        percent = ", in percent" if self.show == "percent" else ""
+    def described(self, measures: Mapping[str, str] = _NO_TITLES, columns: Mapping[str, str] = _NO_TITLES) -> str:
+        """The number in words, in the language that is spoken.
+
+        Args:
+            measures: By the names of published numbers what readers see in their place.
+            columns: The same of key columns.
+        """
+        measure = measures.get(self.measure, self.measure)
         if self.share_of is not None:
-            within = f"within {' and '.join(self.share_of)}" if self.share_of else "of all"
-            return f"share of {self.measure} in the total {within}{percent}"
+            within = phrase(" and ").join(columns.get(each, each) for each in self.share_of)
+            words = (
+                phrase("share of {measure} in the total within {columns}", measure=measure, columns=within)
+                if within
+                else phrase("share of {measure} in the total of all", measure=measure)
+            )
+            return phrase("{words}, in percent", words=words) if self.show == "percent" else words
         if self.index_to is not None:
-            return f"{self.measure}, where that of {self.index_to} is 100"
+            return phrase("{measure}, where that of {period} is 100", measure=measure, period=self.index_to)
         if self.difference_from is not None:
             column, key = self.difference_from
-            return f"{self.measure} less that of the row with {column} {key} and otherwise the same keys"
-        since = "the period before" if self.change_from == PREVIOUS else str(self.change_from)
+            return phrase(
+                "{measure} less that of the row with {column} {key} and otherwise the same keys",
+                measure=measure,
+                column=columns.get(column, column),
+                key=key,
+            )
+        if self.change_from == PREVIOUS:
+            if self.show == "percent":
+                return phrase("by how many percent {measure} has grown since the period before", measure=measure)
+            return phrase("change of {measure} since the period before", measure=measure)
         if self.show == "percent":
-            return f"by how many percent {self.measure} has grown since {since}"
-        return f"change of {self.measure} since {since}"
+            return phrase(
+                "by how many percent {measure} has grown since {period}", measure=measure, period=self.change_from
+            )
+        return phrase("change of {measure} since {period}", measure=measure, period=self.change_from)

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
+from types import MappingProxyType
 from typing import Any
 
 from dprelease.measures.text import exact_text
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.publish.numbers import percent, so_many
+from dprelease.publish.numbers import percent
+from dprelease.words import phrase, phrase_many
 
 __all__ = ["ToldClip", "clip_facts", "clip_lines", "clips_of"]
+
+_NO_TITLES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -71,15 +75,38 @@ def _told(plan: ReleasePlan, step: Step, measures: tuple[str, ...], found: int) 
     return ToldClip(step.id, measures, str(quantity.column), clip, above, above * (top - clip))
 
 
-def clip_lines(plan: ReleasePlan, query: PlannedQuery, measurements: Mapping[str, Measurement]) -> tuple[str, ...]:
-    """The same in sentences, for the pages of the table."""
-    sure = percent(plan.publish.confidence)
+def clip_lines(
+    plan: ReleasePlan,
+    query: PlannedQuery,
+    measurements: Mapping[str, Measurement],
+    shown: Mapping[str, str] = _NO_TITLES,
+) -> tuple[str, ...]:
+    """The same in sentences, for the pages of the table.
+
+    Args:
+        plan: That was measured.
+        query: One of its queries.
+        measurements: By step id.
+        shown: By the names of measures what readers see in their place.
+    """
+    table = plan.catalog.tables[query.table]
     return tuple(
-        f"For {' and '.join(each.measures)} every value of {each.column} was first moved into 0 to "
-        f"{exact_text(each.clip)}, a clip that noise has chosen: it is a published number of its own. With {sure} % "
-        f"confidence at most {so_many(each.above_at_most, 'row')} of all cells together lay above it, which is "
-        f"{exact_text(each.missing_at_most)} at the very most that the cells together are too small by. It is in no "
-        "margin."
+        phrase_many(
+            "For {measures} every value of {column} was first moved into 0 to {clip}, a clip that noise has chosen: it "
+            "is a published number of its own. With {sure} % confidence at most {number} row of all cells together lay "
+            "above it, which is {missing} at the very most that the cells together are too small by. It is in no "
+            "margin.",
+            "For {measures} every value of {column} was first moved into 0 to {clip}, a clip that noise has chosen: it "
+            "is a published number of its own. With {sure} % confidence at most {number} rows of all cells together "
+            "lay above it, which is {missing} at the very most that the cells together are too small by. It is in no "
+            "margin.",
+            each.above_at_most,
+            measures=phrase(" and ").join(shown.get(name, name) for name in each.measures),
+            column=table.column(each.column).shown,
+            clip=exact_text(each.clip),
+            sure=percent(plan.publish.confidence),
+            missing=exact_text(each.missing_at_most),
+        )
         for each in clips_of(plan, query, measurements)
     )
 

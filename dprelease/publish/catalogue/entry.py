@@ -11,6 +11,7 @@ from dprelease.publish.base import NOTICE, Facts
 from dprelease.publish.html_text import moment_of
 from dprelease.spec.fields.published.catalogued import LICENCES
 from dprelease.spec.period import span
+from dprelease.words import phrase
 
 __all__ = ["Told", "description_of", "told_of"]
 
@@ -81,7 +82,7 @@ def told_of(plan: ReleasePlan, facts: Facts) -> Told:
     revised = f".{release.revision}" if release.revision else ""
     version = entry.version or f"{1 + release.restatement}{revised}"
     return Told(
-        title=f"{NOTICE}: {title}" if facts.rehearsal else title,
+        title=f"{phrase(NOTICE)}: {title}" if facts.rehearsal else title,
         description=description_of(plan, facts),
         publisher=release.curator,
         contact=release.contact,
@@ -101,15 +102,23 @@ def told_of(plan: ReleasePlan, facts: Facts) -> Told:
 
 
 def description_of(plan: ReleasePlan, facts: Facts) -> str:
-    """What a release is, for whoever meets it in a catalogue."""
-    notice = f"{NOTICE}. " if facts.rehearsal else ""
+    """What a release is, for whoever meets it in a catalogue; in the language that is spoken."""
+    notice = f"{phrase(NOTICE)}. " if facts.rehearsal else ""
     use, exact = plan.release.intended_use, unprotected(plan)
-    return (
-        f"{notice}Statistics of period {plan.release.period} with differential privacy: random noise was "
-        f"added to every number{' but exact totals' if exact else ''} before it was published. Beside each number "
-        "stand its standard error, its margin and "
-        f"its interval.{f' {exact}' if exact else ''}{f' Made for: {use}.' if use else ''}"
+    told = (
+        phrase(
+            "Statistics of period {period} with differential privacy: random noise was added to every number but exact "
+            "totals before it was published. Beside each number stand its standard error, its margin and its interval.",
+            period=plan.release.period,
+        )
+        if exact
+        else phrase(
+            "Statistics of period {period} with differential privacy: random noise was added to every number before it "
+            "was published. Beside each number stand its standard error, its margin and its interval.",
+            period=plan.release.period,
+        )
     )
+    return f"{notice}{told}{f' {exact}' if exact else ''}{phrase(' Made for: {use}.', use=use) if use else ''}"
 
 
 def _days(period: str) -> tuple[str, str]:
@@ -132,4 +141,4 @@ def _citation(publisher: str, issued: str, title: str, period: str, version: str
     year = f" ({issued[:4]})" if issued else ""
     who = f"{publisher}{year}. " if publisher else f"{year.strip()}. " if year else ""
     what = title if title.endswith(period) else f"{title}, {period}"
-    return f"{who}{what}. Version {version}.{f' {identifier}' if identifier else ''}"
+    return f"{who}{what}. {phrase('Version {version}.', version=version)}{f' {identifier}' if identifier else ''}"

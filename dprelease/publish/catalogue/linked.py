@@ -8,16 +8,19 @@ as its number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
 
 from dprelease.canonical import indented
+from dprelease.catalog.names import Foreign
 from dprelease.estimate import PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.publish.base import Content
 from dprelease.publish.catalogue.entry import Told, told_of
 from dprelease.publish.packed import size_in
+from dprelease.words import phrase, spoken
 
 __all__ = ["as_script", "catalogue_of", "dataset_of", "table_dataset", "whole_dataset"]
 
@@ -46,7 +49,16 @@ def dataset_of(content: Content, root: str = "") -> dict[str, Any]:
         content: The release.
         root: From the page to the bundle's folder.
     """
-    return _dataset(told_of(content.plan, content.facts), content.plan.release.period, f"{root}index.html")
+    return _dataset(_told(content), content.plan.release.period, f"{root}index.html")
+
+
+def _told(content: Content) -> Told:
+    """What catalogues are told, behind the author's paragraph where there is one in the language of the page."""
+    told, names = told_of(content.plan, content.facts), content.plan.catalog.names
+    abstract = "" if names is None else names.said("release", "abstract", language=spoken().tag)
+    if not abstract or isinstance(abstract, Foreign):
+        return told
+    return replace(told, description=f"{abstract} {told.description}")
 
 
 def whole_dataset(content: Content, files: Mapping[str, bytes], root: str = "") -> dict[str, Any]:
@@ -57,11 +69,9 @@ def whole_dataset(content: Content, files: Mapping[str, bytes], root: str = "") 
         files: Made so far.
         root: From the page to the bundle's folder.
     """
-    names = [measure.name for table in content.tables for measure in table.measures]
-    variables = [{"@type": "PropertyValue", "name": name} for name in list(dict.fromkeys(names))[:_MOST]]
     return {
         **dataset_of(content, root),
-        **({"variableMeasured": variables} if variables else {}),
+        **_variables(content.tables),
         **_downloads([path for table in content.tables for path in _paths(table, files)], files, root),
     }
 
@@ -80,16 +90,16 @@ def table_dataset(
     """
     shown = list(tables)
     paths = [path for table in shown for path in _paths(table, files)]
-    told = told_of(content.plan, content.facts)
+    told = _told(content)
     whole = dataset_of(content, root)
-    names = list(dict.fromkeys(measure.name for table in shown for measure in table.measures))[:_MOST]
     return {
         "@type": "Dataset",
         "name": title,
-        "description": f"{title}: a part of {told.title}. {told.description}",
+        "description": phrase("{table}: a part of {release}.", table=title, release=told.title)
+        + f" {told.description}",
         **({"license": told.licence} if told.licence else {}),
         **({"creator": whole["creator"]} if "creator" in whole else {}),
-        **({"variableMeasured": [{"@type": "PropertyValue", "name": name} for name in names]} if names else {}),
+        **_variables(shown),
         "isPartOf": whole,
         **_downloads(paths, files, root),
     }
@@ -125,10 +135,20 @@ def _dataset(told: Told, period: str, url: str) -> dict[str, Any]:
         "description": told.description,
         "url": url,
         "version": told.version,
-        "inLanguage": "en",
+        "inLanguage": spoken().tag,
         "isAccessibleForFree": True,
         **{name: value for name, value in more.items() if value},
     }
+
+
+def _variables(tables: Iterable[PublishedTable]) -> dict[str, Any]:
+    """What is measured, as readers of the page see it, with the name that it has in the files where that is another."""
+    found = dict.fromkeys((measure.name, measure.shown) for table in tables for measure in table.measures)
+    variables = [
+        {"@type": "PropertyValue", "name": shown, **({"alternateName": name} if shown != name else {})}
+        for name, shown in list(found)[:_MOST]
+    ]
+    return {"variableMeasured": variables} if variables else {}
 
 
 def _paths(table: PublishedTable, files: Mapping[str, bytes]) -> list[tuple[str, str]]:

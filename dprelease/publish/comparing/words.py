@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from dprelease.estimate import PublishedTable
@@ -11,6 +11,7 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import ComparedWith, Facts
 from dprelease.publish.comparing.earlier import needed_periods, period_of
 from dprelease.publish.numbers import percent
+from dprelease.words import phrase, phrase_many
 
 __all__ = ["compared_words", "earlier_words", "marks_words"]
 
@@ -26,61 +27,84 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
     """
     if query is None or not query.compare:
         return []
-    return [*_shares(query), *_earlier(plan, query, facts), *marks_words(table)]
+    shown = {each.name: each.shown for each in table.measures}
+    return [*_shares(query, shown), *_earlier(plan, query, facts, shown), *marks_words(table)]
 
 
-def _shares(query: PlannedQuery) -> Iterator[str]:
-    names = [name for name, each in query.compare.items() if each.kind == "share"]
+def _shares(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
+    names = [shown[name] for name, each in query.compare.items() if each.kind == "share"]
     if names:
-        total = (
-            "total is of the same draws as its parts" if len(names) == 1 else "totals are of the same draws as parts"
+        yield phrase_many(
+            "{names}: the total is of the same draws as its parts, and the intervals take that into account.",
+            "{names}: the totals are of the same draws as parts, and the intervals take that into account.",
+            len(names),
+            names=", ".join(names),
         )
-        yield f"{', '.join(names)}: the {total}, and the intervals take that into account."
 
 
-def _earlier(plan: ReleasePlan, query: PlannedQuery, facts: Facts) -> Iterator[str]:
+def _earlier(plan: ReleasePlan, query: PlannedQuery, facts: Facts, shown: Mapping[str, str]) -> Iterator[str]:
     known = {each.period: each for each in facts.earlier}
     periods: dict[str, list[str]] = {}
     for name, each in query.compare.items():
         period = period_of(plan, each)
         if each.period is not None:
-            periods.setdefault(period or "", []).append(name)
+            periods.setdefault(period or "", []).append(shown[name])
     for period, names in periods.items():
         told = ", ".join(names)
         if period == plan.release.period:
-            yield f"{told}: this is the base period."
+            yield phrase("{names}: this is the base period.", names=told)
+        elif not period:
+            yield phrase(
+                "{names}: blank, for no release of an earlier period was published before this one.", names=told
+            )
         elif period not in known:
-            yield f"{told}: blank, for no release of {period or 'an earlier period'} was published before this one."
+            yield phrase(
+                "{names}: blank, for no release of {period} was published before this one.", names=told, period=period
+            )
         else:
-            yield (
-                f"{told}: beside {period}, as it was published ({_which(known[period])}). Margins are for the noise of "
+            yield phrase(
+                "{names}: beside {period}, as it was published ({entry}). Margins are for the noise of "
                 "both releases, which is independent, whoever is in both periods. They say how far noise moved the "
-                "number, and not whether the difference would be there in other years."
+                "number, and not whether the difference would be there in other years.",
+                names=told,
+                period=period,
+                entry=_which(known[period]),
             )
 
 
 def _which(earlier: ComparedWith) -> str:
-    more = f", revision {earlier.revision}" if earlier.revision else ""
-    more += f", replacement {earlier.restatement}" if earlier.restatement else ""
-    return f"ledger entry {earlier.sequence}{more}, manifest {earlier.manifest[:12]}"
+    parts = [phrase("ledger entry {entry}", entry=earlier.sequence)]
+    if earlier.revision:
+        parts.append(phrase("revision {number}", number=earlier.revision))
+    if earlier.restatement:
+        parts.append(phrase("replacement {number}", number=earlier.restatement))
+    return ", ".join([*parts, phrase("manifest {hash}", hash=earlier.manifest[:12])])
 
 
 def marks_words(table: PublishedTable) -> list[str]:
     """What it means that a change or a difference is not marked, where there are many of them."""
     apart = [each for each in table.measures if each.compared is not None and each.compared.kind in ALIKE_KINDS]
-    tested, alone = ([each.name for each in apart if (each.p_value is not None) == told] for told in (True, False))
+    tested, alone = ([each.shown for each in apart if (each.p_value is not None) == told] for told in (True, False))
     rate = percent(1 - Fraction(table.confidence))
     found = []
     if tested:
         found.append(
-            f"{', '.join(tested)}: marked as not distinguishable from 0 where noise alone may have made it. In each "
-            f"column about {rate} % or fewer of those without the mark would be there by noise alone (Benjamini and "
-            "Hochberg, by the p-values beside them)."
+            phrase(
+                "{names}: marked as not distinguishable from 0 where noise alone may have made it. In each column "
+                "about {rate} % or fewer of those without the mark would be there by noise alone (Benjamini and "
+                "Hochberg, by the p-values beside them).",
+                names=", ".join(tested),
+                rate=rate,
+            )
         )
     if alone:
         found.append(
-            f"{', '.join(alone)}: marked as not distinguishable from 0 where the interval holds 0. Each is judged by "
-            f"itself: of many that are 0, up to {rate} % would have no mark."
+            phrase(
+                "{names}: marked as not distinguishable from 0 where the interval holds 0. Each is judged by itself: "
+                "of many that are 0, up to {rate} % would have no mark.",
+                names=", ".join(alone),
+                rate=rate,
+            )
         )
     return found
 

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.catalog.names import Foreign
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.publish.base import key_as_text
+from dprelease.words import phrase
 
 __all__ = ["with_across"]
-
-_UNNAMED = "(empty)"
 
 
 def with_across(table: PublishedTable, across: str) -> PublishedTable:
     """The table with a measure for each key of a column and each of its measures.
 
-    Measures are named by the labels of the keys, behind the measure's own name where there are several. The order of
+    Measures are named by the labels of the keys, behind the measure's own title where there are several. The order of
     rows and of keys is that of the table.
 
     Args:
@@ -45,7 +45,7 @@ def with_across(table: PublishedTable, across: str) -> PublishedTable:
         raise ValueError("a combination of keys is missing, or stands twice")
     names = _names(table, at, [key_as_text(own.keys[code]) for code in columns])
     measures = [
-        _column(measure, f"{measure.name}: {name}" if len(table.measures) > 1 else name, cells[:, place])
+        _column(measure, f"{measure.shown}: {name}" if len(table.measures) > 1 else name, cells[:, place])
         for measure in table.measures
         for place, name in enumerate(names)
     ]
@@ -67,8 +67,13 @@ def _places(codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
 
 def _names(table: PublishedTable, at: int, keys: Sequence[str]) -> list[str]:
     """The labels of the keys; the key beside it where two have one label."""
-    labels = [table.key_columns[at].labels.get(key, key).strip() or _UNNAMED for key in keys]
+    labels = [_stripped(table.key_columns[at].labels.get(key, key)) or phrase("(empty)") for key in keys]
     return [f"{label} ({key})" if labels.count(label) > 1 else label for label, key in zip(labels, keys, strict=True)]
+
+
+def _stripped(label: str) -> str:
+    """Without blanks around it; foreign words stay marked as such."""
+    return Foreign(label.strip(), label.tag) if isinstance(label, Foreign) else label.strip()
 
 
 def _column(measure: PublishedMeasure, name: str, rows: npt.NDArray[np.int64]) -> PublishedMeasure:
@@ -77,7 +82,7 @@ def _column(measure: PublishedMeasure, name: str, rows: npt.NDArray[np.int64]) -
         for each in fields(measure)
         if isinstance(getattr(measure, each.name), np.ndarray)
     }
-    return replace(measure, name=name, status=_taken(measure.status, rows), **numbers)
+    return replace(measure, name=name, title="", status=_taken(measure.status, rows), **numbers)
 
 
 def _taken(column: Sequence[Any], rows: npt.NDArray[np.int64]) -> Coded[Any]:

@@ -19,6 +19,7 @@ from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import with_margin
 from dprelease.publish.site.cells import between
+from dprelease.words import amount, phrase
 
 __all__ = ["MOST_MAPS", "Area", "AreaMap", "map_of"]
 
@@ -51,7 +52,7 @@ class AreaMap:
     """A map of one measure, or why there is none.
 
     Attributes:
-        measure: Its name.
+        measure: What readers see in the place of its name.
         width: Of the drawing, in its own steps.
         height: Of it.
         areas: In the order of the table; none where the map would say what is not known.
@@ -93,11 +94,14 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
         if sum(unsure) <= _UNSURE * len(unsure):
             break
     else:
-        why = (
-            f"There is no map of {measure.name}: the intervals of {sum(unsure)} of {len(unsure)} areas reach over the "
-            "limit of a class, so that its colours would say what is not known."
+        why = phrase(
+            "There is no map of {measure}: the intervals of {unsure} of {all} areas reach over the limit of a class, "
+            "so that its colours would say what is not known.",
+            measure=measure.shown,
+            unsure=amount(sum(unsure)),
+            all=amount(len(unsure)),
         )
-        return AreaMap(measure.name, 0, 0, (), (), (), why)
+        return AreaMap(measure.shown, 0, 0, (), (), (), why)
     told = dict(zip(there, zip(shown, unsure, strict=True), strict=True))
     shades, areas = _SHADES[len(limits)], []
     for at, (key, label) in enumerate(zip(keys, labels, strict=True)):
@@ -107,7 +111,7 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
             kind = shades[_class(value, limits)] if at in told else 0
             areas.append(Area(geography.shapes[key], words, kind, weak))
     return AreaMap(
-        measure=measure.name,
+        measure=measure.shown,
         width=geography.width,
         height=geography.height,
         areas=tuple(areas),
@@ -125,7 +129,7 @@ def _shown(value: float, lower: float, upper: float) -> tuple[float, float, floa
 
 def _words(value: float, lower: float, upper: float, measure: PublishedMeasure) -> str:
     if not math.isfinite(value):
-        return "not published"
+        return phrase("not published")
     margin = max(upper - value, value - lower)
     number, _ = with_margin(value, margin, measure.places)
     unit = " %" if measure.unit else ""
@@ -178,6 +182,7 @@ def _class_words(limits: Sequence[float], unit: str) -> tuple[str, ...]:
     """
     texts = [decimal(Decimal(repr(each))) for each in limits]
     if not texts:
-        return ("all alike",)
-    inside = [f"{low} to below {high}{unit}" for low, high in pairwise(texts)]
-    return (f"below {texts[0]}{unit}", *inside, f"{texts[-1]}{unit} and above")
+        return (phrase("all alike"),)
+    inside = [phrase("{low} to below {high}", low=low, high=f"{high}{unit}") for low, high in pairwise(texts)]
+    lowest, highest = (f"{texts[at]}{unit}" for at in (0, -1))
+    return (phrase("below {limit}", limit=lowest), *inside, phrase("{limit} and above", limit=highest))

@@ -65,7 +65,7 @@ class Section:
         parts: Its measures, as many side by side as a sheet of paper holds.
         blocks: These rows with the measures of each part; none of a section that is no part of a page yet.
         across: The table with a column across, where the author asks for that; it is shown where all of it is.
-        column_across: That column.
+        column_across: What readers see in the place of that column's name.
         coarser: Title and place of a table that has the same by fewer keys; empty: there is none to offer.
     """
 
@@ -133,7 +133,7 @@ def section_of(
     return Section(
         table=table,
         title=_title(table, crosstabs),
-        measures=tuple((each.shown, _meaning(content.plan, query, each)) for each in table.measures),
+        measures=tuple((each.shown, _meaning(content.plan, query, table, each)) for each in table.measures),
         about=(
             *described_by_author(content.plan, table.name if crosstabs is None else crosstabs.workload.name),
             *about_rows(content.plan, query),
@@ -143,7 +143,7 @@ def section_of(
         ),
         beside=(
             *(not_in_the_margins(content.plan, query) if table.measures else ()),
-            *(() if query is None else clip_lines(content.plan, query, content.measurements)),
+            *(() if query is None else clip_lines(content.plan, query, content.measurements, _shown(table))),
         ),
         below=phrase("the noisy {measure} was below {limit}", measure=limit[0], limit=at_most(limit[1]))
         if limit
@@ -162,7 +162,7 @@ def section_of(
         coarser=_coarser(content.plan, query, hrefs),
         parts=paper_parts(table, signs),
         across=with_across(table, column) if column else None,
-        column_across=column,
+        column_across=next((each.shown for each in table.key_columns if each.name == column), ""),
     )
 
 
@@ -198,9 +198,14 @@ def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
     return table.title or table.name
 
 
-def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
+def _shown(table: PublishedTable) -> dict[str, str]:
+    """By the names of its numbers what readers see in their place."""
+    return {each.name: each.shown for each in table.measures}
+
+
+def _meaning(plan: ReleasePlan, query: PlannedQuery | None, table: PublishedTable, measure: PublishedMeasure) -> str:
     if measure.compared is not None:
-        return measure.compared.described()
+        return measure.compared.described(_shown(table), {each.name: each.shown for each in table.key_columns})
     if query is None or (measure.measure is None and query.workload is None):
         if measure.unadjusted is None:
             return phrase("made of published numbers; its margin covers their noise, by simulation")

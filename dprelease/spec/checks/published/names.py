@@ -40,7 +40,7 @@ def _check_names_of(name: str, query: QuerySpec, findings: Findings) -> None:
     if not query.names:
         return
     try:
-        published = {*query.measures, *expand_measures(query.measures)}
+        published = {*query.measures, *expand_measures(query.measures), *query.compare}
     except (DpReleaseError, ValueError, KeyError):  # told where the measures are checked
         return
     for measure, words in query.names.items():
