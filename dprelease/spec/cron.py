@@ -5,8 +5,8 @@ Only what every cron reads alike is accepted, so that a schedule means the same 
 
 Clocks that change. A time of day that comes twice ticks once, the first time. A time of day that a clock skips ticks
 once as well, but libraries place it differently: with the offset that held before the change, so that 02:30 becomes
-03:30 (``after`` the gap; Prefect on Python 3.13 and later, by ``whenever``), or with the one that holds afterwards, so
-that it becomes 01:30 (``before`` it; Prefect on Python 3.11 and 3.12, by ``pytz``). Ticks that fall together are one.
+03:30 (``after`` the gap; Prefect from 3.9 on, and on Python 3.13 and later), or with the one that holds afterwards, so
+that it becomes 01:30 (``before`` it; Prefect 3.8 on Python 3.11 and 3.12). Ticks that fall together are one.
 """
 
 from __future__ import annotations

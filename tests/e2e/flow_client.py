@@ -57,7 +57,7 @@ class CountingRun:
         accounts=(SimpleNamespace(name="acs"),),
         steps=("a", "b") * 6,
         invariants=(),
-        queries=(SimpleNamespace(name="q0", measures={"persons": SimpleNamespace(whole=1)}),),
+        queries=(SimpleNamespace(name="q0", measures={"persons": SimpleNamespace(whole=1)}, compare={}),),
         outputs=(SimpleNamespace(query="q0", measure="persons", steps=("a",), margin="12.5"),),
         step=lambda name: SimpleNamespace(mechanism="discrete_laplace"),
     )

@@ -28,7 +28,16 @@ postgres_server, postgres = servers.postgres_server, servers.postgres
 
 # Files of a bundle that name the plan by its fingerprint, in which the source is, or by that of a file that does.
 NAME_THE_PLAN = {
-    *("accounting.html", "accounting.json", "datapackage.json", "facts.json", "index.html", "manifest.json"),
+    *(
+        "SHA256SUMS",
+        "certificate.pdf",
+        "accounting.html",
+        "accounting.json",
+        "datapackage.json",
+        "facts.json",
+        "index.html",
+        "manifest.json",
+    ),
     *("plan.json", "registry.yaml", "tables/income.parquet", "tables/population.parquet", "tables/workbook.xlsx"),
 }
 FILE = 'source: {file: "people-*.csv", null_values: ["", N]}'

@@ -262,7 +262,13 @@ def test_columns_have_the_declared_types(release: Release) -> None:
     assert list(areas["member"].cat.categories) == [True, False]
     assert str(areas["persons"].dtype) == str(areas["persons_margin"].dtype) == "Int64"
     assert str(areas["persons_se"].dtype) == "float64"
-    assert list(areas["persons_status"].cat.categories) == ["ok", "caution", "unreliable", "blank"]
+    assert list(areas["persons_status"].cat.categories) == [
+        "ok",
+        "caution",
+        "unreliable",
+        "not_distinguishable",
+        "blank",
+    ]
     at_most = (areas["persons_lower"] == 0).fillna(False)  # of such a count "at most" is known, and not withheld
     assert (areas["persons"].notna() == ((areas["persons_status"] == "ok") | at_most)).all()
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xlsxwriter
+from pypdf import PdfReader
 
 from dprelease.catalog.aggregate import Grouping
 from dprelease.cli import main
@@ -98,6 +99,8 @@ def bundle(folder: Path) -> dict[str, bytes]:
         data = path.read_bytes()
         if path.suffix == ".parquet":
             data = repr(pq.read_table(path).to_pydict()).encode()
+        elif path.suffix == ".pdf":
+            data = "\n".join(page.extract_text() for page in PdfReader(path).pages).encode()
         elif path.name == "plan.json":
             plan = json.loads(data)
             source = next(each for each in _each(plan) if "source" in each).pop("source")
@@ -105,7 +108,7 @@ def bundle(folder: Path) -> dict[str, bytes]:
             data = json.dumps(plan).encode()
         data = re.sub(rb"[0-9a-f]{12,}", b"HASH", data)
         data = re.sub(rb"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d", b"TIME", data)
-        found[path.relative_to(root).as_posix()] = re.sub(rb'"plan\.json":\{"bytes":\d+', b"", data)
+        found[path.relative_to(root).as_posix()] = re.sub(rb'"(plan\.json|certificate\.pdf)":\{"bytes":\d+', b"", data)
     return found
 
 

@@ -75,7 +75,7 @@ def test_a_period_is_published_three_times_and_paid_once(project: Path) -> None:
 
     assert spent(project) == paid
     assert "sound" in command(project, "ledger", "check")
-    bundles = sorted(bundle.parent.iterdir())
+    bundles = sorted(each for each in bundle.parent.iterdir() if each.is_dir())
     assert [each.name.partition(".superseded")[1] for each in bundles] == ["", ".superseded", ".superseded"]
     for each in bundles[:2]:
         command(project, "verify", str(each))

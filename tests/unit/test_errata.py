@@ -15,6 +15,7 @@ from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import SENTENCES, Check, check_bundle, render, write
 from dprelease.publish.errata import CERTIFICATE, KNOWN, TEXTS, errata_of, plain_text
+from dprelease.publish.manifest import Manifest, sums_file
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
 from tests.unit.unadjusted_example import bundle, moved_plan
@@ -143,6 +144,7 @@ def forged(folder: Path, change: Callable[[dict[str, bytes]], None], texts: str 
     if texts is not None:
         manifest["rendered_with"]["texts"] = texts
     (folder / "manifest.json").write_text(dumps(manifest) + "\n")
+    (folder / "SHA256SUMS").write_bytes(sums_file(Manifest.from_canonical(dumps(manifest)), None))
     return {check.name: check for check in check_bundle(folder)}
 
 

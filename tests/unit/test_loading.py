@@ -18,8 +18,8 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.dialect import Dialect
 from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table, TableBounds, TimeFilter, Zeros
 from dprelease.engines.declared import Loading, loading
+from dprelease.engines.duck import bounding, pipeline, query
 from dprelease.engines.duck import loading as room
-from dprelease.engines.duck import pipeline, query
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.engines.files.csv_lines import split_lines
 from dprelease.engines.files.in_turn import in_turn
@@ -182,7 +182,9 @@ def test_rows_that_are_counted_twice_are_a_broken_promise(tmp_path: Path, monkey
     """Of a number that is capped afterwards the bound proves nothing: it is held against a count of the rows."""
     (tmp_path / "people.csv").write_text("id,sex,area,pay,note\n1,1,a,2,x\n1,1,a,2,x\n2,2,b,7,y\n")
     table = people(unit_id="id", joins=(), columns=people().columns[:4])
-    catalog, grouping = Catalog(tables={"people": table}), Grouping(table="people", by=("sex",), max_rows_per_group=1)
+    catalog = Catalog(tables={"people": table})
+    grouping = Grouping(table="people", by=("sex",), private=True, max_rows_per_group=1)
+    keys = [(1,), (2,)]
     plain = query.paired
 
     def doubled(*given: Any) -> Any:
@@ -190,11 +192,35 @@ def test_rows_that_are_counted_twice_are_a_broken_promise(tmp_path: Path, monkey
         return pairs.mutate(held=pairs["held"] * 2)
 
     engine = DuckDBEngine(tmp_path, {})
-    (box,) = engine.aggregate(catalog, grouping, (COUNT,), {}, SECRET)
+    (box,) = engine.aggregate(catalog, grouping, (COUNT,), {}, SECRET, keys)
     assert isinstance(box, Exact)
     assert open_exact(box).tolist() == [1, 1]
     monkeypatch.setattr(pipeline, "paired", doubled)
     with pytest.raises(BrokenPromiseError, match="DPR-B200"):
+        engine.aggregate(catalog, grouping, (COUNT,), {}, SECRET, keys)
+    engine.close()
+
+
+def test_rows_of_public_cells_that_are_looked_at_twice_are_a_broken_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts of public cells are made beside the engine, whose own count of the rows is what they are held against."""
+    (tmp_path / "people.csv").write_text("id,sex,area,pay,note\n1,1,a,2,x\n1,1,a,2,x\n2,2,b,7,y\n")
+    table = people(unit_id="id", joins=(), columns=people().columns[:4])
+    catalog, grouping = Catalog(tables={"people": table}), Grouping(table="people", by=("sex",), max_rows_per_group=1)
+    plain = bounding._by_units
+
+    def twice(*given: Any, **more: Any) -> Any:
+        there, parts = plain(*given, **more)
+        known = list(parts)
+        return there, iter([*known, *known])
+
+    engine = DuckDBEngine(tmp_path, {})
+    (box,) = engine.aggregate(catalog, grouping, (COUNT,), {}, SECRET)
+    assert isinstance(box, Exact)
+    assert open_exact(box).tolist() == [1, 1]
+    monkeypatch.setattr(bounding, "_by_units", twice)
+    with pytest.raises(BrokenPromiseError, match=r"DPR-B200.* the number of rows;"):
         engine.aggregate(catalog, grouping, (COUNT,), {}, SECRET)
     engine.close()
 

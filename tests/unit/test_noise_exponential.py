@@ -277,7 +277,7 @@ def test_the_events() -> None:
     assert top_k_event(scale, 3, ADD) == bounded(Fraction(1), 3)
     assert top_k_event(scale, 1, REPLACE, change=2) == bounded(Fraction(4), 1)
     assert {name: choice.name for name, choice in CHOICES.items()} == {
-        name: name for name in ("exponential_quantile", "exponential_top_k")
+        name: name for name in ("exponential_quantile", "exponential_top_k", "exponential_clip")
     }
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.canonical import dumps, sha256
 from dprelease.catalog.aggregate import Quantity
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, SELECTIONS, Measurement
@@ -26,6 +25,7 @@ from dprelease.publish.accounting.guide import how_read, selections
 from tests.planned import SPEC, plan_of
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts, plan
+from tests.unit.test_publish_bundle import forge
 from tests.unit.test_publish_pages import Outline
 
 
@@ -41,13 +41,6 @@ def rows(made: Publication, name: str) -> list[dict[str, str]]:
 
 def page(name: str, derive: bool = False) -> str:
     return Outline(published(derive).files[name].decode()).text
-
-
-def forge(folder: Path, name: str, data: bytes) -> None:
-    (folder / name).write_bytes(data)
-    manifest = json.loads((folder / "manifest.json").read_bytes())
-    manifest["files"][name] = {"sha256": sha256(data), "bytes": len(data)}
-    (folder / "manifest.json").write_text(dumps(manifest) + "\n")
 
 
 def failed(folder: Path) -> set[str]:

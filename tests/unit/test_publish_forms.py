@@ -19,6 +19,7 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.accounting.choices import asked_and_planned, draw_row, laws_of_loss, other_ways
 from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
+from dprelease.publish.manifest import Manifest, sums_file
 from tests.unit.forms_example import CELLS, MEASURES, PERSONS, TRUTH, answers, forms
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -210,5 +211,6 @@ def test_a_forged_plan_that_makes_no_sense_is_a_failed_check_and_no_traceback(fe
     manifest["files"]["plan.json"] = {"sha256": sha256(data), "bytes": len(data)}
     manifest["plan_fingerprint"] = forged.fingerprint()
     (tmp_path / "bundle/manifest.json").write_text(dumps(manifest) + "\n")
+    (tmp_path / "bundle/SHA256SUMS").write_bytes(sums_file(Manifest.from_canonical(dumps(manifest)), None))
     failed = {check.name for check in check_bundle(tmp_path / "bundle") if check.passed is False}
     assert failed == {"accounting", "facts", "values", "rendered again"}

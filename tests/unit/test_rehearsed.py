@@ -137,7 +137,7 @@ def test_every_shape_is_rehearsed_without_selected_keys_and_with_some(
 
     monkeypatch.setattr(package, "format_files", watched)
     rehearse(shapes)
-    assert sorted(name for name, _ in seen) == sorted(2 * FORMATS)
+    assert sorted(name for name, _ in seen) == sorted(2 * shapes.publish.formats)
     names = {query.name for query in shapes.queries} | {"shares"}
     assert all(tables.keys() == names for _, tables in seen)
     assert {tables["jobs"] for _, tables in seen} == ({0, 2} if most > 20 else {0, 1})

@@ -24,6 +24,7 @@ from dprelease.publish.bundle.checks.opened import read_bundle
 from dprelease.publish.bundle.checks.tables import tables_agree
 from dprelease.publish.bundle.measurements import measurement_files, measurements_in
 from dprelease.publish.bundle.package import planned_files
+from dprelease.publish.bundle.research import research_paths
 from dprelease.publish.bundle.step_files import RECIPE
 from dprelease.publish.formats.datapackage import csv_files
 from dprelease.publish.formats.parquet import parquet_files
@@ -110,7 +111,7 @@ def test_files_are_those_that_the_plan_foretells(many: ReleasePlan, files: Mappi
     expected = [path for path in files if not path.startswith("pages/") and path != "presentation.json"]
     assert sorted(expected) == list(planned_files(many))
     alone = planned_files(_of_the_second_layout(many))
-    assert sum(path.startswith("measurements/") for path in alone) == len(many.steps) + 1
+    assert sum(path.startswith("measurements/") for path in alone) == len(many.steps) + 1 + len(research_paths(many))
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ _STREAM = "import pyarrow as pa\nwith pa.ipc.new_stream(sys.stdout.buffer, pa.sc
     [
         ("import os; os.write(1, b'x' * 100000)", "damaged"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ends the parser"),
-        ("import sys; sys.stderr.write('CANARY'); sys.exit(9)", "ends the parser"),
+        ("import sys; sys.stderr.write('CANARY'); sys.exit(90)", "ends the parser"),
         (f"{_STREAM.format('pa.string()')} s.write_batch(pa.record_batch([pa.array(['a'])], names=['0']))", "damaged"),
         (f"{_STREAM.format('pa.binary()')} s.write_batch(pa.record_batch([pa.Array.from_buffers(pa.binary(), 2, [None, "
          "pa.py_buffer(bytes([0] * 4 + [5] + [0] * 3 + [1] + [0] * 3)), pa.py_buffer(b'abcde')])], names=['0']))", "damaged"),

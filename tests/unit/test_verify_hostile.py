@@ -212,6 +212,7 @@ HARMLESS: tuple[tuple[str, str, str], ...] = (
         "shares of steps are told",
     ),
     (r"(queries|workloads)\.#", "dropped goal|dropped post", "nothing is asked of it, and margins are of the noise"),
+    (r"publish\.research", "nothing", "no files for researchers beside the measurements"),
     (r"(queries|workloads)\.#\.goal\.(budget|targets)", "nothing|dropped count", "less is asked of it"),
     (r"(queries|workloads)\.#\.goal\.budget\.(rho|epsilon)", "more|more by one|far out", "less is asked of it"),
     (r"(queries|workloads)\.#\.goal\.targets\.\w+", "more|more by one|far out", "less is asked of it"),
