@@ -106,7 +106,7 @@ def test_a_changed_file_is_named(name: str, page: Page, tmp_path: Path) -> None:
     assert any(path in told.failed for path in touched), told.failed
 
 
-@pytest.mark.parametrize("name", [*LINKS])
+@pytest.mark.parametrize("name", sorted(LINKS))
 def test_a_link_has_the_bytes_that_it_leads_to(name: str, page: Page, tmp_path: Path) -> None:
     at = signed(tmp_path)
     CASES[name][0](at)
