@@ -307,7 +307,7 @@ def _unprotected(plan: ReleasePlan) -> Iterator[Block]:
     yield BlockList(tuple(not_protected(plan)))
     references = sorted(plan.catalog.references.items())
     if references:
-        heads = (BlockColumn("Reference"), BlockColumn("File"), BlockColumn("SHA-256", 2, "exact"))
+        heads = (BlockColumn("Reference"), BlockColumn("File"), BlockColumn("SHA-256", 3, "exact"))
         rows = tuple((name, each.file, each.sha256) for name, each in references)
         yield CertificateTable("Public references that were used", heads, rows)
 
