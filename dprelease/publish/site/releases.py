@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,9 +114,18 @@ def _products(newest: Sequence[Listed]) -> dict[str, list[Listed]]:
 
 def _title(each: Listed) -> str:
     """Of a product, whatever the period: the title of its newest publication without a period at its end."""
-    release = each.plan.release
-    title = release.title or each.manifest.release
-    return title.removesuffix(each.manifest.period).rstrip(" ,:-(") if title != each.manifest.period else title
+    return _without_period(each.plan.release.title or each.manifest.release, each.manifest.period)
+
+
+def _without_period(title: str, period: str) -> str:
+    """A title without the period at its end, and without the short word that leads to it.
+
+    >>> [_without_period(title, "2014") for title in ("Fatal crashes in 2014", "Incomes, 2014", "2014", "Age 14")]
+    ['Fatal crashes', 'Incomes', '2014', 'Age 14']
+    """
+    if title == period or not title.endswith(period):
+        return title
+    return re.sub(r"\s\w{1,3}$", "", title.removesuffix(period).rstrip(" ,:-("))
 
 
 def _product_line(name: str, product: Sequence[Listed]) -> dict[str, Any]:
