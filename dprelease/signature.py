@@ -252,8 +252,8 @@ def new_key_files(path: Path, name: str = "") -> PublicKey:
         SpecError: If either file exists (DPR-K104) or cannot be written (DPR-K105); nothing is left behind.
     """
     key = PrivateKey.new()
-    beside = path.with_name(path.name + ".pub")
     _write_new(path, key.to_pem(), 0o600)
+    beside = path.with_name(path.name + ".pub")
     try:
         _write_new(beside, f"{key.public.text} {name}".strip().encode() + b"\n", 0o644)
     except BaseException:

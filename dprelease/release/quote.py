@@ -15,10 +15,31 @@ from dprelease.plan.explain.figures import figure_texts
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.forecast.other_budgets import Aim, Solved, WhatIf
 from dprelease.privacy.budget import round_up
+from dprelease.regular import LARGEST_PLAN, TooLarge, read_regular
 from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release, read_frozen
 from dprelease.release.revisions import payer_of
 
 __all__ = ["Quote", "plan_or_solve", "quote_plan", "solved_facts", "what_if_facts", "window_of"]
+
+
+def _require_no_other_file(path: Path) -> None:
+    """Refuse to write over what is no plan; one that was cut off or changed begins like one, and may be replaced.
+
+    Raises:
+        PlanError: A spec or a file of rows, say, would be lost (DPR-P306).
+    """
+    try:
+        begins = read_regular(path, LARGEST_PLAN)[:2]
+    except TooLarge:  # longer than any plan
+        begins = b"?"
+    except OSError:  # there is no file, or none that could be read: the attempt to write says which
+        return
+    if begins not in (b"", b'{"'):
+        raise PlanError(
+            f"{path} holds something else than a plan: it is not written over",
+            hint="give another file to `--out`; or move that one away first",
+            code="DPR-P306",
+        )
 
 
 @dataclass(frozen=True)
@@ -60,19 +81,28 @@ class Quote:
             The fingerprint of another plan that the file held until now; empty: it held none.
 
         Raises:
-            PlanError: It holds a plan that somebody has approved (DPR-P305).
+            PlanError: It holds a plan that somebody has approved (DPR-P305), or something else than a plan, such as
+                the spec (DPR-P306); or nothing can be written there (DPR-P307).
         """
         try:
             before = read_frozen(path)
         except PlanError:  # no plan, or no file
             before = None
+            _require_no_other_file(path)
         if before is not None and before.approvals:
             raise PlanError(
                 f"{path} holds a plan that {len(before.approvals)} approved: it is not written over",
                 hint="give another file to `--out`; or move that one away first",
                 code="DPR-P305",
             )
-        path.write_text(self.frozen.canonical() + "\n", encoding="utf-8")
+        try:
+            path.write_text(self.frozen.canonical() + "\n", encoding="utf-8")
+        except OSError as error:
+            raise PlanError(
+                f"the plan cannot be written to {path}: {error.strerror}",
+                hint="give `--out` the name of a file in a folder that is there and can be written to",
+                code="DPR-P307",
+            ) from None
         if before is None or before.plan_fingerprint == self.frozen.plan_fingerprint:
             return ""
         return before.plan_fingerprint

@@ -151,3 +151,17 @@ def test_a_reviewed_plan_is_not_written_over_without_a_word(tmp_path: Path) -> N
         written()
     assert caught.value.code == "DPR-P305"
     assert read_frozen(tmp_path / "plan.json") == approved
+
+
+def test_a_plan_takes_the_place_of_no_other_file(tmp_path: Path) -> None:
+    """`plan spec.yaml --out spec.yaml` would lose the spec; what began as a plan may be written again."""
+    path = project(tmp_path, SPEC, RIGHT)
+    target = open_target(path)
+    quote = quote_plan(target, plan_release(target), target.project.open_ledger())
+    for out, code in ((path, "DPR-P306"), (tmp_path, "DPR-P307"), (tmp_path / "gone/plan.json", "DPR-P307")):
+        with pytest.raises(PlanError) as caught:
+            quote.write(out)
+        assert caught.value.code == code
+    assert path.read_text(encoding="utf-8") == SPEC
+    (tmp_path / "plan.json").write_text(quote.frozen.canonical()[:100], encoding="utf-8")
+    assert quote.write(tmp_path / "plan.json") == ""

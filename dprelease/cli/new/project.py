@@ -78,7 +78,11 @@ def _project_of(folder: Path) -> Project | None:
 
 def _write(written: Mapping[Path, bytes], spec_file: Path, *, may_ask: bool, replaced: bool) -> None:
     """All files, and none where one that is there would be lost."""
-    there = [path for path, content in written.items() if path.exists() and path.read_bytes() != content]
+    there = [
+        path
+        for path, content in written.items()
+        if path.exists() and not (path.is_file() and path.read_bytes() == content)
+    ]
     lost = [path for path in there if path != spec_file or not replaced]
     for path in lost:
         if path != spec_file or not may_ask or not typer.confirm(f"\n{path} is there already: write over it?"):

@@ -47,7 +47,11 @@ def metrics_command(
     if textfile is None:
         sys.stdout.write(text)
     else:
-        replace_file(textfile, text.encode(), 0o644)
+        try:
+            replace_file(textfile, text.encode(), 0o644)
+        except OSError as error:
+            says = f"{textfile} cannot be written: {error.strerror}; name a file in a folder that is there"
+            raise typer.BadParameter(says, param_hint="--textfile") from None
     if problems:
         raise SpecError(problems)
     if findings:

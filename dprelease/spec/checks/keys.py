@@ -60,7 +60,7 @@ def _check_by(query: QuerySpec, table: TableSpec, at: Path, findings: Findings) 
         elif not column.has_keys and query.keys != "private":
             hint = "declare its public values: `keys: [...]`, `{reference: ...}` or `{from: ..., to: ...}`"
             says = f"is a column without keys: {shown(name)!r}"
-            findings.add("DPR-S505", here, says, f"{hint}; or write `keys: private`", about, (*at, "keys"))
+            findings.add("DPR-S505", here, says, f"{hint}; or write `keys: private` in the query", about, (*at, "keys"))
         elif not column.has_keys and column.type in ("decimal", "timestamp"):
             says = f"is {column.type}, which no key can be: {shown(name)!r}"
             findings.add("DPR-S571", here, says, "declare bands of it: `{bin: COLUMN, edges: [...]}`", about)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "TYPES_ELSEWHERE"]
+__all__ = ["EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "WORDS_ELSEWHERE"]
 
 # Fields that stand elsewhere, to what is meant there.
 MISPLACED: Mapping[str, str] = {
@@ -126,12 +126,21 @@ MEASURES_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("share", "percent", "proportion", "rate"), "{ratio: [a, b]}, of two measures of the query"),
 }
 
-# What other languages call a type of a column, in small letters, to the type that is meant.
-TYPES_ELSEWHERE: Mapping[str, str] = {
+_TYPES_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("float", "double", "real", "number", "numeric", "money", "float64", "currency"), "decimal"),
     **dict.fromkeys(("string", "str", "varchar", "char", "character", "category", "factor", "object"), "text"),
     **dict.fromkeys(("int", "int64", "int32", "bigint", "smallint", "long", "whole"), "integer"),
     **dict.fromkeys(("bool", "logical", "flag"), "boolean"),
     **dict.fromkeys(("datetime", "datetime64", "time", "posixct"), "timestamp"),
     "day": "date",
+}
+_NOISE_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("normal", "gauss", "discrete gaussian", "discrete_gaussian"), "gaussian"),
+    **dict.fromkeys(("geometric", "exponential", "discrete laplace", "discrete_laplace"), "laplace"),
+}
+
+# By field: what other languages call a choice, in small letters, to the choice that is meant.
+WORDS_ELSEWHERE: Mapping[str, Mapping[str, str]] = {
+    "tables.*.columns.*.type": _TYPES_ELSEWHERE,
+    "privacy.noise": _NOISE_ELSEWHERE,
 }

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.errors import Problem
 from dprelease.measures import MEASURES
-from dprelease.spec.text.advice import EXAMPLES, MISPLACED, TYPES_ELSEWHERE
+from dprelease.spec.text.advice import EXAMPLES, MISPLACED, WORDS_ELSEWHERE
 from dprelease.spec.text.names import did_you_mean, listed, nearest, shown
 from dprelease.spec.text.nodes import Path, Places
 from dprelease.spec.text.numbers import Constant, Numeral
@@ -131,14 +131,16 @@ def _problem(path: Path, error: Any, places: Places, models: Models) -> Problem:
         return Problem("DPR-S210", f"{name} has {_count(ctx)}", hint, where)
     if kind.startswith("union_tag"):
         hint = "write a list, `{reference: NAME}` or `{from: 1, to: 9}`"
+        if value == "private":
+            hint = "leave it out here, and write `keys: private` in the query, beside `by`"
         return Problem("DPR-S212", f"{name} is {kind_of(value)}, which says no keys", hint, where)
     if kind == "value_error":  # a rule of a kind of measure, in its own words
         says, _, advice = str(ctx["error"]).partition(": ")
         return Problem("DPR-S583", f"{name} is refused: {says}", advice or "leave it out", where)
     shape, hint = _SHAPES.get(kind.split("_")[0], ("what belongs here", "see the reference of the spec"))
-    if shape == "a mapping":
+    if shape == "a mapping" or isinstance(value, Constant):
         hint = EXAMPLES.get(what, hint)
-    if shape == "a list" and isinstance(value, str | Numeral | Constant):
+    elif shape == "a list" and isinstance(value, str | Numeral):
         hint = f"put it in brackets: [{shown(value if isinstance(value, str) else value.text)}]"
     return Problem("DPR-S203", f"{name} is {kind_of(value)}, not {shape}", hint, where)
 
@@ -177,6 +179,6 @@ def _choice(path: Path, expected: str, value: Any, places: Places) -> Problem:
     text = value if isinstance(value, str) else getattr(value, "text", str(value))
     choices = re.findall(r"'([^']*)'", expected) or [expected]
     summary = f"`{dotted(path)}` is {kind_of(value)}, not one of: {listed(choices)}"
-    meant = TYPES_ELSEWHERE.get(text.lower()) if what == "tables.*.columns.*.type" else None
+    meant = WORDS_ELSEWHERE.get(what, {}).get(text.lower())
     hint = f"write {meant}" if meant else did_you_mean(text, choices, f"write {choices[0]}")
     return Problem("DPR-S202", summary, hint, where)
