@@ -77,6 +77,7 @@ WRONG: list[tuple[str, Change, str]] = [
     ),
     ("totals without a list", query("totals: true"), "totals: all"),
     ("private keys of a column", swap("keys: [1, 2], labels: {1: Male, 2: Female}", "keys: private"), "in the query"),
+    ("a walk through the whole disk", swap("people-*.csv", "/**/people-*.csv"), "name the folder"),
     ("noise by its common name", swap("delta: 1e-9}", "delta: 1e-9}\n  noise: normal"), "write gaussian"),
     ("a filter of no column", query('where: "age > 18"'), "no column"),
     ("a filter that runs a query", query('where: "sex in (select 1)"'), "cannot be used"),

@@ -190,6 +190,7 @@ def test_the_metrics_are_those_of_due_and_of_the_ledger(tmp_path: Path) -> None:
     released(tmp_path)
     target = tmp_path / "dprelease.prom"
     assert command(tmp_path, "metrics", "--textfile", str(target), "--check") == ""
+    assert "--textfile" in command(tmp_path, "metrics", "--textfile", "gone/dprelease.prom", code=2)
     found = samples(target.read_text())
     (account,) = json.loads(command(tmp_path, "ledger", "status", "--json"))["accounts"]
     label = 'account="people",window="",currency="epsilon"'

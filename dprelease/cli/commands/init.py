@@ -19,4 +19,5 @@ def init_command(folder: Annotated[Path, typer.Argument(help="A new or empty fol
     written = create_project(folder)
     for path in written:
         say(f"  {path}")
-    say(f"\nNext:  cd {folder} && dprelease plan quickstart.yaml")
+    enter = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
+    say(f"\nNext:  {enter}dprelease plan quickstart.yaml")

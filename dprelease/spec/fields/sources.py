@@ -44,12 +44,16 @@ def _readable(file: str) -> str:
         *endings, last = SOURCE_FORMATS.values()
         says = f"names a file that ends in none of {', '.join(endings)} and {last}"
         raise refuse("DPR-S216", says, "export it as one of these")
+    if _WHOLE_DISK.match(file):
+        says = "looks for files on the whole disk: no folder is named before the `**`"
+        raise refuse("DPR-S248", says, "name the folder that they are in, as in /srv/office/visits/**/*.csv")
     if "://" in file and not file.startswith("${") and (problem := store_problem(_VARIABLE.sub("x", file))):
         raise refuse("DPR-S245", *problem)
     return file
 
 
 _SECRET = re.compile(r"[?&](?:user|(?:ssl)?password)=([^&]*)", re.IGNORECASE)
+_WHOLE_DISK = re.compile(r"/+(?:[^/]*[*?\[][^/]*/+)*\*\*(?:/|$)")
 _FOREIGN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
