@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -147,6 +148,28 @@ def linked(at: Folder) -> None:
 def linked_folder(at: Folder) -> None:
     (at.path / "tables").rename(at.path.parent / "tables")
     (at.path / "tables").symlink_to(at.path.parent / "tables")
+
+
+def lowered(name: str, pattern: bytes, place: int | None = None) -> Callable[[Folder], None]:
+    """The number that a pattern holds in its only group, less by one at a digit, and all hashes made again.
+
+    Args:
+        name: Of the file.
+        pattern: Of the number and what stands around it.
+        place: Of the digit, from the end of the number; None: the first one that is not 0.
+    """
+
+    def act(at: Folder) -> None:
+        data = at.read(name)
+        found = re.search(pattern, data)
+        assert found is not None
+        start, end = found.span(1)
+        digit = next(k for k in range(start, end) if data[k] in b"123456789") if place is None else end - place
+        at.put(name, data[:digit] + bytes([data[digit] - 1]) + data[digit + 1 :])
+        assert at.read(name)[digit] in b"0123456789"
+        at.reseal()
+
+    return act
 
 
 def changed(name: str, old: bytes, new: bytes, *, sealed: bool = True) -> Callable[[Folder], None]:
