@@ -18,7 +18,8 @@ from dprelease.api.plans import Accounted, Plan
 from dprelease.errors import CheckFailed, PublishError, out_of_memory
 from dprelease.noise import Sampler
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain.facts import loss_facts, plan_facts, unprotected
+from dprelease.plan.explain.facts import plan_facts, unprotected
+from dprelease.privacy.budget import round_up
 from dprelease.publish import NOTICE, Check
 from dprelease.publish.base import keys_of_query, number_names
 from dprelease.publish.bundle.checks.opened import OpenedBundle
@@ -203,8 +204,8 @@ class Release(Shown):
         return joined
 
     def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
-        certified = loss_facts(self._plan.loss[self._plan.certified])
-        cost = f"It costs epsilon {certified['epsilon']} at delta {certified['delta']}."
+        certified = self._plan.loss[self._plan.certified]
+        cost = f"It costs epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}."
         signed = f"Signed by {self._bundle.manifest.signer}." if self._bundle.manifest.signer else "Not signed."
         ended = [self.outcome.note, self.outcome.warning] if self.outcome is not None else []
         rows = [

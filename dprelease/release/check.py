@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra, NoOpinion
 from dprelease.ledger import Ledger
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain.facts import loss_facts, unprotected
+from dprelease.plan.explain.facts import unprotected
 from dprelease.plan.explain.rounding import rounded_in_silence
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import losses
+from dprelease.privacy.budget import round_up
 from dprelease.publish import SENTENCES, Check, check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.opinion import begin_opinion, figures_beside
@@ -122,8 +123,8 @@ def _rounding(plan: ReleasePlan) -> Check:
 
 
 def _loss_checks(plan: ReleasePlan) -> list[Check]:
-    certified = loss_facts(plan.loss[plan.certified])
-    said = f"epsilon {certified['epsilon']} at delta {certified['delta']}"
+    certified = plan.loss[plan.certified]
+    said = f"epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}"
     try:
         verify(plan)
         beside = f". {unprotected(plan)}" if plan.invariants else ""

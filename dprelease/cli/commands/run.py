@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -222,6 +223,8 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _report(outcome: Outcome, *, rehearsal: bool) -> None:
+    from dprelease.privacy.budget import round_up
+
     name = f"{outcome.release}/{outcome.period}" + (f" revision {outcome.revision}" if outcome.revision else "")
     if rehearsal:
         say(f"rehearsed {name} on made-up rows; nothing was read, nothing was spent")
@@ -230,7 +233,7 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
     else:
         say(f"published {name}: {outcome.drawn} steps drawn, {outcome.reused} reused")
     say(f"  bundle   {outcome.folder}")
-    say(f"  cost     epsilon {outcome.epsilon} at delta {outcome.delta}")
+    say(f"  cost     epsilon {round_up(Fraction(outcome.epsilon))} at delta {outcome.delta}")
     if outcome.unprotected:
         say(f"  beside   {outcome.unprotected}")
     if outcome.revision:

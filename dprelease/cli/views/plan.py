@@ -16,7 +16,6 @@ from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Outpu
 from dprelease.plan.explain.facts import (
     allocation_text,
     compared_text,
-    loss_facts,
     passes_texts,
     pieces_texts,
     relative_error,
@@ -125,9 +124,9 @@ def _print_revisions(target: Target, plan: ReleasePlan) -> None:
 
 
 def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]) -> None:
-    certified = loss_facts(plan.loss[plan.certified])
+    certified = plan.loss[plan.certified]
     say(f"{plan.release.name}/{plan.release.period}: {plan.release.title or 'untitled'}")
-    cost = f"epsilon {certified['epsilon']} at delta {certified['delta']}"
+    cost = f"epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}"
     cost += ", each time that it is published" if plan.release.revisions else ""
     say(f"protects one {plan.unit} ({plan.neighboring.value}); costs {cost}")
     if plan.invariants:
