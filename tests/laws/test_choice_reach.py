@@ -203,7 +203,17 @@ def verified(aggregate: BoundedAggregate, case: Case, relation: Neighboring, **f
     ranking = [SimpleNamespace(ranking=Ranking(k=2, step="s")), SimpleNamespace(ranking=None)]
     plan: Any = SimpleNamespace(catalog=catalog(case), neighboring=relation, queries=ranking)
     cells = None if aggregate.private else case.cells
-    same = {"id": "s", "gauge": None, "joined": (), "choosing": None, "selecting": None, "cells": cells, "tables": ()}
+    same = {
+        "id": "s",
+        "mechanism": "",
+        "is_clip": aggregate.quantity.is_clip,
+        "gauge": None,
+        "joined": (),
+        "choosing": None,
+        "selecting": None,
+        "cells": cells,
+        "tables": (),
+    }
     step: Any = SimpleNamespace(**{**same, "aggregate": aggregate, **facts})
     try:
         check_reach(plan, step)
