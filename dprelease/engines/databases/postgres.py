@@ -26,7 +26,7 @@ from dprelease.engines.databases.base import (
     require_view,
     told,
 )
-from dprelease.engines.databases.postgres_session import Leader, postgres_refused
+from dprelease.engines.databases.postgres_session import Leader
 from dprelease.engines.databases.postgres_types import is_day, is_read, selected
 from dprelease.engines.databases.query_text import query_text
 from dprelease.engines.files.source import stored_columns
@@ -105,7 +105,7 @@ class PostgresSnapshot:
         return "<PostgresSnapshot>"
 
     def _told(self, table: Table, what: str, action: Callable[[], Result]) -> Result:
-        return told(f"table {table.name!r}, {what}", action, postgres_refused)
+        return told(f"table {table.name!r}, {what}", action, self._leader.refused)
 
     def describe(self, table: Table) -> None:
         """Check table, columns and rights."""

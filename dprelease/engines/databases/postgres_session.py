@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from dprelease.engines.databases.base import gone, told
@@ -197,6 +198,19 @@ class Leader:
     def reader(self) -> Any:
         """A further connection that hands over Arrow arrays, in the same state."""
         return told(_CONNECTING, self._follower, _unfollowed)
+
+    def refused(self, doing: str, error: Exception) -> DpReleaseError:
+        """The error for one of a driver; where a stream broke off, this connection tells whether the server is gone.
+
+        A server that is stopped or that ends its connections may say so in the stream before it closes it, or not.
+        """
+        instead = postgres_refused(doing, error)
+        if instead.code == "DPR-E129":
+            with suppress(psycopg.Error):
+                self.ask("SELECT 1")
+                return instead
+            return gone(doing, type(error).__name__)
+        return instead
 
     def _follower(self) -> Any:
         connection = dbapi.connect(make_conninfo(**self._parts), autocommit=True)
