@@ -109,6 +109,7 @@ def plan(
     *,
     period: str | None = None,
     out: str | os.PathLike[str] | None = None,
+    replace: bool = False,
     solve: bool | Aim = False,
     what_if: Iterable[str | float | Fraction] = (),
 ) -> Plan:
@@ -118,13 +119,15 @@ def plan(
         spec: The file of a spec.
         period: Takes the place of the spec's own.
         out: A file to freeze the plan in, for review; :func:`dprelease.run` takes it.
+        replace: Whether ``out`` may name a file with another plan, which is lost then; never one that is approved.
         solve: Plan a budget that meets every target, in place of the spec's: the one that charges the accounts least,
             or with ``"epsilon"`` the smallest epsilon. What each noise would cost is under ``facts["solve"]``.
         what_if: Epsilons at which the margins are told as well.
 
     Raises:
         SpecError: If the spec, its project or its references are wrong; it carries every problem.
-        PlanError: If the budget cannot buy it, or a plan at another budget is to be frozen.
+        PlanError: If the budget cannot buy it, a plan at another budget is to be frozen, or ``out`` holds
+            something else.
         BudgetExceeded: If a ceiling forbids it, or an account could not pay for it.
     """
     epsilons = tuple(Fraction(str(each)) for each in what_if)
@@ -137,7 +140,7 @@ def plan(
     _warn((*target.loaded.warnings, *quote.warnings))
     tried = plans_at(target, epsilons) if epsilons else ()
     if out is not None:
-        quote.write(Path(out))
+        quote.write(Path(out), replace=replace)
     quote.require_payable()
     told: dict[str, Any] = {"solve": solved_facts(solved)} if solved is not None else {}
     told |= {"what_if": [what_if_facts(each) for each in tried]} if tried else {}

@@ -19,22 +19,33 @@ from dprelease.regular import LARGEST_PLAN, TooLarge, read_regular
 from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release, read_frozen
 from dprelease.release.revisions import payer_of
 
+_REPLACE = {
+    "hint": "give another file to `--out`, or add `--replace` where nobody needs that one any more",
+    "code": "DPR-P308",
+}
+
 __all__ = ["Quote", "plan_or_solve", "quote_plan", "solved_facts", "what_if_facts", "window_of"]
 
 
-def _require_no_other_file(path: Path) -> None:
+_BEGINS = b'{"'  # as every plan does, the cut-off one too
+
+
+def _require_no_other_file(path: Path, *, replace: bool) -> None:
     """Refuse to write over what is no plan; one that was cut off or changed begins like one, and may be replaced.
 
     Raises:
-        PlanError: A spec or a file of rows, say, would be lost (DPR-P306).
+        PlanError: A spec or a file of rows, say, would be lost (DPR-P306), or something that begins as a plan does, and
+            nobody said that it may be (DPR-P308).
     """
     try:
-        begins = read_regular(path, LARGEST_PLAN)[:2]
+        begins = read_regular(path, LARGEST_PLAN)[: len(_BEGINS)]
     except TooLarge:  # longer than any plan
         begins = b"?"
     except OSError:  # there is no file, or none that could be read: the attempt to write says which
         return
-    if begins not in (b"", b'{"'):
+    if begins == _BEGINS and not replace:
+        raise PlanError(f"{path} is there, and no plan can be read from it: it is not written over", **_REPLACE)
+    if begins not in (b"", _BEGINS):
         raise PlanError(
             f"{path} holds something else than a plan: it is not written over",
             hint="give another file to `--out`; or move that one away first",
@@ -74,26 +85,36 @@ class Quote:
             **({"cautions": list(texts)} if (texts := figure_texts(self.plan)) else {}),
         }
 
-    def write(self, path: Path) -> str:
+    def write(self, path: Path, *, replace: bool = False) -> str:
         """Freeze the plan in a file for review.
+
+        Args:
+            path: The file. Where it holds this very plan, the heads of the accounts beside it are made new.
+            replace: Whether another plan that it holds may be lost.
 
         Returns:
             The fingerprint of another plan that the file held until now; empty: it held none.
 
         Raises:
             PlanError: It holds a plan that somebody has approved (DPR-P305), or something else than a plan, such as
-                the spec (DPR-P306); or nothing can be written there (DPR-P307).
+                the spec (DPR-P306); another plan, and it is not to be replaced (DPR-P308); or nothing can be written
+                there (DPR-P307).
         """
         try:
             before = read_frozen(path)
         except PlanError:  # no plan, or no file
             before = None
-            _require_no_other_file(path)
+            _require_no_other_file(path, replace=replace)
         if before is not None and before.approvals:
             raise PlanError(
                 f"{path} holds a plan that {len(before.approvals)} approved: it is not written over",
                 hint="give another file to `--out`; or move that one away first",
                 code="DPR-P305",
+            )
+        same = before is None or before.plan_fingerprint == self.frozen.plan_fingerprint
+        if before is not None and not same and not replace:
+            raise PlanError(
+                f"{path} holds another plan, {before.plan_fingerprint[:16]}: it is not written over", **_REPLACE
             )
         try:
             path.write_text(self.frozen.canonical() + "\n", encoding="utf-8")
@@ -103,9 +124,7 @@ class Quote:
                 hint="give `--out` the name of a file in a folder that is there and can be written to",
                 code="DPR-P307",
             ) from None
-        if before is None or before.plan_fingerprint == self.frozen.plan_fingerprint:
-            return ""
-        return before.plan_fingerprint
+        return "" if before is None or same else before.plan_fingerprint
 
     def require_payable(self) -> None:
         """Refuse a plan that an account could not pay for.

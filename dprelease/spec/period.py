@@ -23,6 +23,7 @@ __all__ = [
     "containing",
     "following",
     "is_a",
+    "nearly",
     "periods",
     "preceding",
     "span",
@@ -36,6 +37,8 @@ EXAMPLES: Mapping[Per, str] = MappingProxyType(
 CALENDAR = " or ".join(", ".join(EXAMPLES.values()).rsplit(", ", 1))  # one of each, for messages
 
 _PERIOD = re.compile(r"([0-9]{4})(?:-Q([1-4])|-W([0-9]{2})|-([0-9]{2})(?:-([0-9]{2}))?)?")
+# What is shaped like one: `2024-3`, `2024-13`, `2024-02-30`, `2024Q1`, `2024-w9`, `9999`.
+_SHAPED = re.compile(r"([0-9]{4})(?:-?([QqWw])([0-9]{1,2})|-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
 _MONTHS_OF_A_QUARTER = 3
 
 
@@ -78,6 +81,33 @@ def beyond(period: str) -> str:
         return ""
     same = span("1999" + period[4:])  # the calendar repeats every 400 years, to the day of the week
     return "9999-12-31 is the last day of the calendar, and a period ends before it" if same else ""
+
+
+def nearly(text: str) -> tuple[str, str] | None:
+    """Why a text that is shaped like a period of the calendar is none, and the one that it may stand for, or "".
+
+    A month that does not exist is a mistake of typing, and `2024-3` another name for `2024-03`: as names of their own
+    they would be released, and charged, beside the one that was meant. None: a period of the calendar, or another text.
+
+    >>> nearly("2024-3"), nearly("2024-q1"), nearly("spring-2024"), nearly("2024-03")
+    (('months and days have two digits', '2024-03'), ('that is not how a quarter is written', '2024-Q1'), None, None)
+    >>> nearly("2024-13"), nearly("2024-02-30"), nearly("2024-Q5")
+    (('there is no such month', ''), ('there is no such day', ''), ('there is no such quarter', ''))
+    """
+    found = _SHAPED.fullmatch(text)
+    if found is None or span(text) is not None:
+        return None
+    year, letter, number, month, day = found.groups()
+    kind: Per = "year" if not letter and not month else "day" if day else "month"
+    meant = "-".join((year, *(f"{int(part):02d}" for part in (month, day) if part)))
+    says = "months and days have two digits"
+    if letter:
+        kind = "quarter" if letter in "Qq" else "week"
+        meant = f"{year}-Q{int(number)}" if kind == "quarter" else f"{year}-W{int(number):02d}"
+        says = f"that is not how a {kind} is written"
+    if span(meant) is None:
+        return beyond(meant) or f"there is no such {kind}", ""
+    return says, meant
 
 
 def _months(year: int, month: int, number: int) -> tuple[date, date]:

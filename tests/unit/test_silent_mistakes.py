@@ -132,23 +132,29 @@ def test_a_decimal_without_a_step_is_not_rounded_to_whole_numbers(tmp_path: Path
 
 
 def test_a_reviewed_plan_is_not_written_over_without_a_word(tmp_path: Path) -> None:
-    """12: `plan --out` tells which plan its file held; one that somebody has approved stays."""
+    """12: `plan --out` refuses a file with another plan but for `--replace`; one that somebody has approved stays."""
     path = project(tmp_path, SPEC, RIGHT)
 
-    def written() -> str:
+    def written(*, replace: bool = False) -> str:
         target = open_target(path)
         plan = plan_release(target)
-        return quote_plan(target, plan, target.project.open_ledger()).write(tmp_path / "plan.json")
+        return quote_plan(target, plan, target.project.open_ledger()).write(tmp_path / "plan.json", replace=replace)
 
     assert written() == ""
     assert written() == ""  # the same plan
     first = plan_release(open_target(path)).fingerprint()
     path.write_text(SPEC.replace("title: Pay", "title: Wages"), encoding="utf-8")
-    assert written() == first
+    reviewed = (tmp_path / "plan.json").read_bytes()
+    with pytest.raises(PlanError, match=first[:16]) as caught:
+        written()
+    assert caught.value.code == "DPR-P308"
+    assert "--replace" in caught.value.hint
+    assert (tmp_path / "plan.json").read_bytes() == reviewed
+    assert written(replace=True) == first
     approved = read_frozen(tmp_path / "plan.json").model_copy(update={"approvals": (APPROVAL,)})
     (tmp_path / "plan.json").write_text(approved.canonical(), encoding="utf-8")
     with pytest.raises(PlanError) as caught:
-        written()
+        written(replace=True)
     assert caught.value.code == "DPR-P305"
     assert read_frozen(tmp_path / "plan.json") == approved
 
@@ -160,8 +166,11 @@ def test_a_plan_takes_the_place_of_no_other_file(tmp_path: Path) -> None:
     quote = quote_plan(target, plan_release(target), target.project.open_ledger())
     for out, code in ((path, "DPR-P306"), (tmp_path, "DPR-P307"), (tmp_path / "gone/plan.json", "DPR-P307")):
         with pytest.raises(PlanError) as caught:
-            quote.write(out)
+            quote.write(out, replace=True)
         assert caught.value.code == code
     assert path.read_text(encoding="utf-8") == SPEC
     (tmp_path / "plan.json").write_text(quote.frozen.canonical()[:100], encoding="utf-8")
-    assert quote.write(tmp_path / "plan.json") == ""
+    with pytest.raises(PlanError) as caught:
+        quote.write(tmp_path / "plan.json")
+    assert caught.value.code == "DPR-P308"
+    assert quote.write(tmp_path / "plan.json", replace=True) == ""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.spec.load import Loaded, load
+from dprelease.spec.period import nearly
 from dprelease.spec.project import load_policy
 from tests.tiers import few
 
@@ -138,7 +139,9 @@ def test_no_other_text_reaches_a_path_or_a_filter(period: str) -> None:
 @settings(max_examples=few(200), deadline=None)
 @given(st.text(max_size=70))
 def test_a_period_is_taken_only_by_its_pattern(period: str) -> None:
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", period):
+    if nearly(period) is not None:
+        assert [problem.code for problem in problems_of(SPEC, period)] == ["DPR-S917"]
+    elif re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", period):
         assert load(SPEC, "s", period).spec.release.period == period
     else:
         assert [problem.code for problem in problems_of(SPEC, period)] == ["DPR-S217"]
@@ -205,14 +208,26 @@ def test_a_column_is_that_of_the_text() -> None:
     assert (problem.where.line, problem.where.column) == (31, 12)
 
 
-@pytest.mark.parametrize("period", ["spring", "2024-13", "2024-W54", "9999"])
+@pytest.mark.parametrize("period", ["spring", "spring-2024", "2024-2025"])
 def test_a_day_is_wanted_of_a_period_of_the_calendar(period: str) -> None:
     (problem,) = problems_of(swapped(FILE, "{{ period.start }}.csv"), period)
 
     assert problem.where is not None
     assert (problem.code, problem.where.line) == ("DPR-S304", 16)
     assert "2024-W09" in problem.hint
-    assert ("last day of the calendar" in problem.hint) == (period == "9999")
+
+
+@pytest.mark.parametrize("text", [SPEC, swapped(FILE, "{{ period.start }}.csv")])
+@pytest.mark.parametrize(
+    "period", ["2024-13", "2024-00", "2024-02-30", "2024-W60", "2024-Q5", "9999", "2024-3", "2024q1"]
+)
+def test_a_period_that_is_nearly_one_of_the_calendar_is_none(text: str, period: str) -> None:
+    """In the file or on the command line, with a template that needs its days or without one."""
+    for problems in (problems_of(text, period), problems_of(text.replace("period: 2024-03", f"period: {period}"))):
+        assert [problem.code for problem in problems] == ["DPR-S917"]
+        assert "spring-2024" in problems[0].hint
+        assert ("2024-03;" in problems[0].hint) == (period == "2024-3")
+        assert ("last day of the calendar" in problems[0].summary) == (period == "9999")
 
 
 def test_a_template_needs_a_period() -> None:

@@ -58,6 +58,7 @@ def _epsilons(text: str) -> tuple[Fraction, ...]:
 def plan_command(
     spec: Annotated[Path, typer.Argument(help="A spec file.")],
     out: Annotated[Path | None, typer.Option(help="Freeze the plan in this file for review.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Write over another plan that --out names.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Every accountant side by side.")] = False,
     solve: Annotated[
         str,
@@ -74,6 +75,8 @@ def plan_command(
     as_json: Json = False,
 ) -> None:
     """Show what each query will cost and how accurate it will be; reads no data."""
+    if replace and out is None:
+        raise typer.BadParameter("says what becomes of the file of --out: give it, too", param_hint="--replace")
     if compare and not as_json:
         from dprelease.release.opinion import begin_opinion
 
@@ -89,4 +92,5 @@ def plan_command(
         as_json=as_json,
         period=period,
         horizon=horizon or 0,
+        replace=replace,
     )

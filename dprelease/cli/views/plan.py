@@ -48,11 +48,12 @@ def show_plan(
     as_json: bool,
     period: str | None = None,
     horizon: int = 0,
+    replace: bool = False,
 ) -> None:
     """Make the plan, show it, and freeze it where asked; look ``horizon`` releases ahead.
 
     Raises:
-        PlanError: If a plan at another budget than the spec's is to be frozen.
+        PlanError: If a plan at another budget than the spec's is to be frozen, or the file is not to be written over.
         BudgetExceeded: After showing it, if an account could not pay for it.
     """
     target = open_target(spec, period)
@@ -64,7 +65,7 @@ def show_plan(
     frozen, known, accounts = quote.frozen, quote.known, quote.accounts
     tried = plans_at(target, epsilons) if epsilons else ()
     seen = horizon_facts(target, plan, ledger, horizon) if horizon else {}
-    if out is not None and (before := quote.write(out)):
+    if out is not None and (before := quote.write(out, replace=replace)):
         complain_of(f"{out} held another plan, {before[:16]}, and now holds this one: whoever reviewed it has to again")
     if as_json:
         facts = quote.facts

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from dprelease.catalog.table import Key
+from dprelease.spec.period import CALENDAR, nearly
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.numbers import Constant, NotANumber, Numeral, read_rational
 
@@ -283,9 +284,23 @@ ReleaseName = Annotated[
 ]
 _PERIOD = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _PERIOD_HINT = "write 2024, 2024-Q1, 2024-03 or the like: letters, digits, `.`, `_` and `-`, at most 64"
+
+
+def _period(value: Any) -> str:
+    """A period of the calendar, or a name that nobody can take for one."""
+    text = _matching(_PERIOD, "DPR-S217", _PERIOD_HINT)(_as_written(value))
+    near = nearly(text)
+    if near is not None:
+        why, meant = near
+        hint = f"write {meant}" if meant else f"write {CALENDAR}"
+        says = f"is {shown(text)!r}, which is shaped like a period of the calendar and is none: {why}"
+        raise refuse("DPR-S917", says, f"{hint}; or a name that is shaped otherwise, such as spring-2024 or 2024-2025")
+    return text
+
+
 Period = Annotated[
     str,
-    BeforeValidator(lambda value: _matching(_PERIOD, "DPR-S217", _PERIOD_HINT)(_as_written(value))),
+    BeforeValidator(_period),
     WithJsonSchema({**_SCALAR, "pattern": f"^{_PERIOD}$"}),
 ]
 Version = Annotated[Literal[1], BeforeValidator(_whole)]

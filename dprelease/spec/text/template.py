@@ -55,18 +55,19 @@ def require_period(period: str) -> None:
     >>> require_period("2024-03")
 
     Raises:
-        SpecError: With the rule that it breaks (DPR-S217).
+        SpecError: With the rule that it breaks (DPR-S217, DPR-S917).
     """
     wrong = _wrong_period(period)
     if wrong is not None:
-        raise SpecError([Problem("DPR-S217", f"the period that was asked for {wrong['summary']}", wrong["hint"])])
+        raise SpecError([Problem(wrong["code"], f"the period that was asked for {wrong['summary']}", wrong["hint"])])
 
 
 def _wrong_period(text: str) -> Mapping[str, str] | None:
     try:
         _PERIOD.validate_python(text)
     except ValidationError as error:
-        return error.errors(include_url=False)[0]["ctx"]
+        found = error.errors(include_url=False)[0]
+        return {**found["ctx"], "code": found["type"]}
     return None
 
 
@@ -100,7 +101,8 @@ def filled(root: YamlNode, file: str, period: str | None) -> tuple[YamlNode, lis
         root = _with_period(root, period)
     if not has_template:
         return root, problems
-    filler = _Filler(file, wanted if wanted is not None and _PUT_IN.fullmatch(wanted) else _STAND_IN)
+    is_told = wanted is None or _PUT_IN.fullmatch(wanted) is None or _wrong_period(wanted) is not None
+    filler = _Filler(file, _STAND_IN if wanted is None or is_told else wanted)
     root = _replaced(root, (), filler.text)
     return root, [*problems, *filler.problems]
 
