@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from dprelease.api.frames import Shown, figures
-from dprelease.errors import Problem
+from dprelease.errors import Problem, SpecError, Where
 from dprelease.plan.forecast.other_budgets import Aim
 from dprelease.privacy.budget import round_up
 from dprelease.release.planning import open_target, plans_at
@@ -198,9 +198,12 @@ def spend(project: str | os.PathLike[str] = ".") -> Spend:
         project: A folder or file of the project.
 
     Raises:
-        SpecError: If there is no project, or its settings or policy are wrong.
+        SpecError: If there is no such folder or file, or no project, or its settings or policy are wrong.
         LedgerError: If the ledger cannot be read.
     """
+    if not Path(project).exists():
+        says, hint = f"{project} is not there", "name the folder of dprelease.yaml"
+        raise SpecError([Problem("DPR-S918", says, hint, Where(str(project)))])
     home = Project.find(Path(project))
     return Spend(status_facts(home.open_ledger(), policy_accounts(home)))
 

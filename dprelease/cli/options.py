@@ -8,15 +8,57 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dprelease.errors import DpReleaseError
+from dprelease.errors import DpReleaseError, Problem, SpecError, Where
 
 if TYPE_CHECKING:
     from dprelease.ledger import Ledger
     from dprelease.release.project import Project
 
-__all__ = ["Folder", "Json", "Period", "Why", "Yes", "open_project", "require_yes"]
+__all__ = [
+    "Folder",
+    "Json",
+    "Period",
+    "Why",
+    "Yes",
+    "open_project",
+    "require_settings",
+    "require_yes",
+    "stated_project",
+]
 
-Folder = Annotated[Path, typer.Option("--project", help="A folder of the project.")]
+
+def stated_project(context: typer.Context, parameter: typer.CallbackParam, folder: Path) -> Path:
+    """The folder of ``--project``, which has to be a project's own: one above it may be another office's.
+
+    Where nothing was typed, a project is looked for from the working folder upward.
+
+    Raises:
+        SpecError: It is not there, or has no ``dprelease.yaml`` (DPR-S918).
+    """
+    source = context.get_parameter_source(parameter.name or "")
+    if source is not None and source.name != "DEFAULT" and not context.resilient_parsing:
+        require_settings(folder)
+    return folder
+
+
+def require_settings(folder: Path) -> None:
+    """Refuse a folder that was named as a project's and has no ``dprelease.yaml`` of its own.
+
+    Raises:
+        SpecError: DPR-S918.
+    """
+    from dprelease.release.project import SETTINGS
+
+    if (folder / SETTINGS).is_file():
+        return
+    says = f"has no {SETTINGS}" if folder.is_dir() else "is no folder that is there"
+    above = next((each for each in folder.absolute().parents if (each / SETTINGS).is_file()), None)
+    named = f"name the folder of {SETTINGS}"
+    hint = f"{named}: `--project {above}`" if above else f"{named}; `dprelease init DIR` writes a project"
+    raise SpecError([Problem("DPR-S918", f"`--project {folder}` {says}", hint, Where(str(folder)))])
+
+
+Folder = Annotated[Path, typer.Option("--project", callback=stated_project, help="The folder of dprelease.yaml.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Period = Annotated[
     str | None, typer.Option("--period", metavar="PERIOD", help="Takes the place of `release.period`: 2024-03.")

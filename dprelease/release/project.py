@@ -39,9 +39,9 @@ from dprelease.spec.text.names import listed
 if TYPE_CHECKING:
     from dprelease.ledger import Ledger
 
-__all__ = ["Project", "account_of", "bundle_folder", "read_text", "reference_tables"]
+__all__ = ["SETTINGS", "Project", "account_of", "bundle_folder", "read_text", "reference_tables"]
 
-_SETTINGS = "dprelease.yaml"
+SETTINGS = "dprelease.yaml"
 _LARGEST_TEXT = 1 << 20
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -67,7 +67,7 @@ def _other_than_folder(path: Path) -> str:
     """What to type in place of a folder; empty: it is none."""
     if not path.is_dir():
         return ""
-    beside = sorted(each.name for each in path.glob("*.yaml") if each.name not in (_SETTINGS, "policy.yaml"))
+    beside = sorted(each.name for each in path.glob("*.yaml") if each.name not in (SETTINGS, "policy.yaml"))
     return f"give a file in it: {listed(beside)}" if beside else "give a spec file, not a folder"
 
 
@@ -103,13 +103,13 @@ class Project:
         """
         begin = start.resolve()
         for folder in (begin, *begin.parents):
-            if (folder / _SETTINGS).is_file():
+            if (folder / SETTINGS).is_file():
                 return cls.open(folder)
         raise SpecError(
             [
                 Problem(
                     "DPR-S002",
-                    f"no {_SETTINGS} found from {start} upward",
+                    f"no {SETTINGS} found from {start} upward",
                     "it says where ledger, policy and releases are; `dprelease init DIR` writes one",
                     Where(str(start)),
                 )
@@ -119,11 +119,11 @@ class Project:
     @classmethod
     def open(cls, folder: Path) -> Project:
         """Read ``dprelease.yaml`` and the policy that it names."""
-        path = folder / _SETTINGS
+        path = folder / SETTINGS
         settings = load_project(read_text(path, str(path)), str(path), schemes())
         policy = folder / settings.policy
         hint = (
-            f"`policy:` of {_SETTINGS} names it; it is the data owner's, and says what may be spent: "
+            f"`policy:` of {SETTINGS} names it; it is the data owner's, and says what may be spent: "
             "`dprelease init DIR` writes one to start from"
         )
         return cls(folder, settings, load_policy(read_text(policy, str(policy), hint), str(policy)))
@@ -153,7 +153,7 @@ class Project:
         written = self.settings.signing_key
         if written is None:
             return None
-        where = Where(str(self.folder / _SETTINGS))
+        where = Where(str(self.folder / SETTINGS))
         for name in _VARIABLE.findall(written):
             if not environment.get(name):
                 hint = f"export {name}=FILE, with the file of the private key, and run the same command again"
@@ -168,7 +168,7 @@ class Project:
     @cached_property
     def theme(self) -> Theme | None:
         """Colours and logo of the office; errors as of :func:`theme_of`."""
-        return theme_of(self.settings.theme, self.folder, str(self.folder / _SETTINGS))
+        return theme_of(self.settings.theme, self.folder, str(self.folder / SETTINGS))
 
     def ledger_url(self, environment: Mapping[str, str]) -> str:
         """Where the ledger is, with variables filled in: never shown; ``settings.ledger`` is, for it has no secret.

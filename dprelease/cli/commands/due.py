@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dprelease.cli.options import Json
+from dprelease.cli.options import Folder, Json
 from dprelease.cli.views import say, say_json, text_table
 from dprelease.errors import CheckFailed, SpecError
 
@@ -21,7 +21,7 @@ def due_command(
     specs: Annotated[
         list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; else every one with a schedule.")
     ] = None,
-    project: Annotated[Path, typer.Option(help="A folder of the project, where no spec is named.")] = Path(),
+    project: Folder = Path(),
     as_json: Json = False,
 ) -> None:
     """Periods of every schedule that are not published; exits with 7 where one is due, late, left open or lost."""

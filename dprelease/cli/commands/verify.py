@@ -11,7 +11,6 @@ import typer
 
 from dprelease.cli.options import Json
 from dprelease.cli.views import say, say_json, text_table
-from dprelease.errors import CheckFailed
 
 if TYPE_CHECKING:
     from dprelease.publish import Check
@@ -79,13 +78,11 @@ def _check(bundle: str, signer: PublicKey | None, earlier: tuple[Path, ...], *, 
     from dprelease.release.opinion import begin_opinion
 
     begin_opinion()  # before all that is imported below
-    from dprelease.release.check import check_release, conclusion, failure
+    from dprelease.release.check import check_release, conclusion, failure, require_bundle
     from dprelease.release.project import bundle_folder
 
     folder = bundle_folder(bundle)
-    if not folder.is_dir():
-        hint = "give the folder of a published release: releases/NAME/PERIOD, or NAME/PERIOD in its project"
-        raise CheckFailed(f"there is no bundle {bundle}", hint=hint, code="DPR-C121")
+    require_bundle(folder, bundle)
     checks = check_release(folder, signer, earlier)
     passed = all(check.passed is not False for check in checks)  # what was not run fails nothing
     if as_json:

@@ -26,7 +26,7 @@ def new_command(
     ],
     out: Annotated[Path | None, typer.Option(help="The spec to write; left out: NAME.yaml in the project.")] = None,
     project: Annotated[
-        Path | None, typer.Option("--project", help="A folder of the project; left out: this one.")
+        Path | None, typer.Option("--project", help="The folder of the project, old or new; left out: this one.")
     ] = None,
     table: Annotated[Answer, _answer("--table", "NAME", "Of a database: the table.")] = None,
     schema: Annotated[Answer, _answer("--schema", "NAME", "Of a database: the table's schema.")] = None,

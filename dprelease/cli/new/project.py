@@ -11,19 +11,18 @@ import typer
 from dprelease.cli.new.conversation import Talk
 from dprelease.cli.new.questions import Interview
 from dprelease.cli.new.rows import Place
+from dprelease.cli.options import require_settings
 from dprelease.cli.views import say
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.ledger import schemes
 from dprelease.regular import replace_file
-from dprelease.release.project import Project
+from dprelease.release.project import SETTINGS, Project
 from dprelease.spec.load import load
 from dprelease.spec.project import load_policy, load_project
 from dprelease.starter.code_lists import code_list
 from dprelease.starter.first_spec import FirstSpec, policy_yaml, spec_yaml
 
 __all__ = ["begin"]
-
-_SETTINGS = "dprelease.yaml"
 
 
 def begin(
@@ -51,6 +50,8 @@ def begin(
         SpecError: Nothing was written, or what was written cannot be planned; the message says which.
     """
     project = _project_of(folder or Path())
+    if project is not None and folder is not None:
+        require_settings(folder)
     at = (folder or Path()).resolve() if project is None else project.folder
     accounts = None if project is None else {each: of.unit for each, of in project.policy.accounts.items()}
     questions = Interview(given, terminal=terminal, proposed=proposed)
@@ -59,10 +60,10 @@ def begin(
     written = {spec_file: spec_yaml(spec).encode()}
     if account is not None:
         policy = policy_yaml(account.name, spec.entity, account.epsilon, account.delta, account.selecting)
-        settings = (files("dprelease.starter") / "project" / _SETTINGS).read_bytes()
+        settings = (files("dprelease.starter") / "project" / SETTINGS).read_bytes()
         load_policy(policy, str(at / "policy.yaml"))
-        load_project(settings, str(at / _SETTINGS), schemes())
-        written |= {at / "policy.yaml": policy.encode(), at / _SETTINGS: settings}
+        load_project(settings, str(at / SETTINGS), schemes())
+        written |= {at / "policy.yaml": policy.encode(), at / SETTINGS: settings}
     load(written[spec_file].decode(), str(spec_file))
     written |= {at / "reference" / f"{name}.csv": code_list(name).content for name in spec.code_lists}
     _write(written, spec_file, may_ask=questions.on_terminal, replaced=replaced)
@@ -72,7 +73,7 @@ def begin(
 def _project_of(folder: Path) -> Project | None:
     """The project that a folder is in, if it is in one; what is wrong in it is told."""
     begin_at = folder.resolve()
-    known = any((each / _SETTINGS).is_file() for each in (begin_at, *begin_at.parents))
+    known = any((each / SETTINGS).is_file() for each in (begin_at, *begin_at.parents))
     return Project.find(folder) if known else None
 
 
