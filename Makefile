@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 ENDING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
+# The extras that an office's own machine may need, for sources, ledgers and the second opinion.
+PINNED := crosscheck delta excel mysql postgres sqlserver statfiles
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check laws stats faults golden e2e bench nightly kills docs constraints dist clean
@@ -98,7 +100,7 @@ docs: $(VENV)/.dev ## run what README, docs and specs show, and build the site o
 	DISABLE_MKDOCS_2_WARNING=true PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet
 
 constraints: $(VENV)/.dev ## every package of an installation, pinned by hash, for all supported versions of Python
-	$(BIN)/uv pip compile pyproject.toml --extra crosscheck --extra postgres --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o constraints.txt
+	$(BIN)/uv pip compile pyproject.toml $(foreach extra,$(PINNED),--extra $(extra)) --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o constraints.txt
 
 dist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
 dist: $(VENV)/.dev ## the wheel, the same bytes wherever it is made, its bill of materials, and the hashes of what is handed out

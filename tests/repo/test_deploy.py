@@ -104,6 +104,24 @@ def test_the_image_is_not_roots_and_installs_by_hash() -> None:
     assert uid["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 10001
 
 
+def test_the_tool_that_stands_in_for_an_engine_knows_every_step_of_the_image() -> None:
+    tool = (ROOT / "tools" / "image-in-a-root").read_text(encoding="utf-8")
+    text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), flags=re.M))
+    words = {line.split()[0] for line in text.splitlines() if line}
+    (case,) = re.findall(r"case \$word in\n(.*?)\n  esac", tool, re.S)
+    known = {word for names in re.findall(r"^    ([^)]+)\)", case, re.M) for word in names.split(" | ")}
+    assert {"FROM", "COPY", "RUN", "USER"} <= words <= known
+    subprocess.run(["bash", "-n", str(ROOT / "tools" / "image-in-a-root")], check=True)
+
+
+def test_pages_of_the_server_are_made_where_it_may_write() -> None:
+    """Prefect makes them beside its program else, where it may not, and then has none."""
+    assert _services()["prefect"]["environment"]["PREFECT_UI_STATIC_DIRECTORY"].startswith("/tmp/")
+    unit = (DEPLOY / "systemd" / "prefect-server.service").read_text(encoding="utf-8")
+    assert "PREFECT_UI_STATIC_DIRECTORY=/var/lib/prefect/" in unit
+    assert "StateDirectory=prefect" in unit
+
+
 def test_the_workflow_calls_the_commands_of_the_readme() -> None:
     jobs = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
     ran = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
@@ -132,7 +150,11 @@ def test_what_we_need_is_pinned_within_our_bounds() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [Requirement(each) for each in (*project["dependencies"], *extras["crosscheck"], *extras["postgres"])]
+    (named,) = re.findall(r"^PINNED := (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert set(extras) - set(named.split()) == {"dev", "docs", "notebook", "opendp"}, "what releases nothing"
+    wanted = [
+        Requirement(each) for each in (*project["dependencies"], *(one for of in named.split() for one in extras[of]))
+    ]
     found = re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", (ROOT / "constraints.txt").read_text(), re.M)
     pinned = {name.lower().replace("_", "-"): version for name, version in found}
     missing = [str(each) for each in wanted if not each.specifier.contains(pinned.get(each.name.lower(), "0.0a0"))]
