@@ -16,13 +16,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-__all__ = ["Office", "mysql_office"]
+__all__ = ["Office", "missing", "mysql_office", "started"]
 
 SITE = "DPRELEASE_SITE_MYSQL"
 _DATABASE, _READER, _PASSWORD = "dprelease_tests", "dprelease_reader", "opensesame-5521"
@@ -111,15 +112,18 @@ def _of_site(url: str) -> Office:
     return Office(place | {"password": unquote(parts.password or "")}, (at, f"?{parts.query}" if parts.query else ""))
 
 
-@pytest.fixture(scope="session")
-def mysql_office() -> Iterator[Office]:
-    """The server of this worker process."""
-    pytest.importorskip("pymysql", reason="pymysql is not installed: dprelease[mysql]")
+def missing() -> str | None:
+    """Why there can be no server; None: there can."""
+    if os.environ.get(SITE) is not None:
+        return None
+    there = shutil.which("mariadb-install-db") and (shutil.which("mariadbd") or Path("/usr/sbin/mariadbd").exists())
+    return None if there else f"no server of MariaDB on this machine, and {SITE} names none"
+
+
+@contextmanager
+def started() -> Iterator[Office]:
+    """A server with an empty database, which is gone afterwards; of a site's own server that database alone."""
     site = os.environ.get(SITE)
-    if site is None and not (
-        shutil.which("mariadb-install-db") and (shutil.which("mariadbd") or Path("/usr/sbin/mariadbd").exists())
-    ):
-        pytest.skip(f"no server of MariaDB on this machine, and {SITE} names none")
     folder = Path(tempfile.mkdtemp(prefix="dpr-my-"))
     office = _of_site(site) if site is not None else _made(folder)
     try:
@@ -138,3 +142,13 @@ def mysql_office() -> Iterator[Office]:
             office.process.terminate()
             office.process.wait(timeout=60)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def mysql_office() -> Iterator[Office]:
+    """The server of this worker process."""
+    pytest.importorskip("pymysql", reason="pymysql is not installed: dprelease[mysql]")
+    if (why := missing()) is not None:
+        pytest.skip(why)
+    with started() as office:
+        yield office

@@ -203,7 +203,7 @@ def test_rows_are_of_the_state_that_was_hashed_whoever_writes(
     office: Office, reader: DatabaseReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = table(office, "visits")
-    monkeypatch.setattr("dprelease.engines.databases.mysql._ROWS", 100)
+    monkeypatch.setattr("dprelease.engines.databases.server._ROWS", 100)
     first = reader.fingerprint(asked, KEY, loaded=False)
     blocks = reader.blocks(asked, COLUMNS)
     rows = len(next(blocks)[0])

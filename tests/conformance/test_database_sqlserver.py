@@ -190,7 +190,7 @@ def test_a_network_takes_verified_tls(url: str, code: str, tmp_path: Path) -> No
 def test_half_of_a_pair_of_surrogates_is_a_value_of_its_own() -> None:
     texts = ["\ud800", "\ud801", "a", "\U0001f600"]
     stored = [each.encode("utf-16-le", "surrogatepass") for each in texts]
-    array = sqlserver._array(stored, "nvarchar", False)
+    array = sqlserver.SQLServerSnapshot._array(stored, "nvarchar", False)
     units = typed(Column(name="x", type="text"), array, unit=True).to_pylist()
     assert len({*units}) == 4
     assert units[2:] == texts[2:]

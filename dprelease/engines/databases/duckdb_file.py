@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,7 +11,6 @@ import pyarrow as pa
 
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.databases.base import (
-    RowSums,
     database_of,
     gone,
     no_table,
@@ -21,10 +19,8 @@ from dprelease.engines.databases.base import (
     require_view,
     told,
 )
-from dprelease.engines.databases.file_place import existing, file_identity
+from dprelease.engines.databases.file_place import FileSnapshot, quoted
 from dprelease.engines.databases.query_text import query_text
-from dprelease.engines.databases.row_sums import sums_of
-from dprelease.engines.files.source import stored_columns
 from dprelease.engines.locked import locked_duckdb
 from dprelease.errors import DpReleaseError, EngineError, TableMismatch
 
@@ -63,23 +59,15 @@ def _refused(doing: str, error: Exception) -> DpReleaseError:
     return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
 
 
-class DuckDBSnapshot:
-    """A ``Snapshot`` of a DuckDB file.
+class DuckDBSnapshot(FileSnapshot):
+    """A ``Snapshot`` of a DuckDB file."""
 
-    Args:
-        url: ``duckdb:///`` and a path.
-        folder: What it is relative to.
-    """
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self._folder = folder
-        self._path = existing(folder / url.removeprefix("duckdb:///"))
-        self._connection = told("opening a DuckDB file", self._opened, _refused)
-
-    def __repr__(self) -> str:
-        return "<DuckDBSnapshot>"
+    SCHEME = "duckdb"
 
     def _opened(self) -> Any:
+        return told("opening a DuckDB file", self._begun, _refused)
+
+    def _begun(self) -> Any:
         connection = locked_duckdb(str(self._path.absolute()))
         connection.execute("BEGIN TRANSACTION")
         return connection
@@ -100,7 +88,7 @@ class DuckDBSnapshot:
         else:
             schema = source.in_schema or _SCHEMA
             self._require_table(table, schema)
-            inner = f"{_quoted(schema)}.{_quoted(source.table or '')}"
+            inner = f"{quoted(schema)}.{quoted(source.table or '')}"
         asked = f"DESCRIBE SELECT * FROM {inner}"  # noqa: S608 - names that are checked and quoted
         rows = self._connection.execute(asked).fetchall()
         require_columns(table, [row[0] for row in rows], columns)
@@ -132,28 +120,14 @@ class DuckDBSnapshot:
             raise no_table(table, schema, [*kinds])
         require_view(table, is_view=kinds[wanted] != "BASE TABLE")
 
-    def identity(self, table: Table) -> tuple[str, ...]:
-        """The file, as the project's folder sees it, and the table in it."""
-        source = database_of(table)
-        within = (source.in_schema or _SCHEMA, source.table or "", source.query_sha256 or "")
-        return ("duckdb", *file_identity(self._path, self._folder), *within)
-
-    def sums(self, table: Table) -> RowSums:
-        """Sums over the rows, which are read once for it."""
-        _, types = told(f"table {table.name!r}, describing it", lambda: self._described(table), _refused)
-        columns = stored_columns(table)
-        hasher = locked_duckdb()
-        try:
-            stored = {column.name: types[column.name] for column in columns}
-            return sums_of(table, stored, self.blocks(table, columns), hasher)
-        finally:
-            hasher.close()
+    def _within(self, table: Table) -> tuple[str, ...]:
+        return (database_of(table).in_schema or _SCHEMA, *super()._within(table))
 
     def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
         """The stored values, block by block."""
         doing = f"table {table.name!r}, reading it"
         inner, types = told(doing, lambda: self._described(table, columns), _refused)
-        names = [_CASTS[_kind(types[column.name]) or ""].format(_quoted(column.name)) for column in columns]
+        names = [_CASTS[_kind(types[column.name]) or ""].format(quoted(column.name)) for column in columns]
         listed = ", ".join(f"{each} AS c{at}" for at, each in enumerate(names)) or "NULL AS c0"
         repeated = [bool(column.keys) for column in columns] or [False]
         asked = f"SELECT {listed} FROM {inner}"  # noqa: S608 - names that are checked and quoted
@@ -167,11 +141,3 @@ class DuckDBSnapshot:
                 ]
 
         return read()
-
-    def close(self) -> None:
-        """End the transaction and close the file."""
-        self._connection.close()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

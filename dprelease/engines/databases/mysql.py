@@ -7,35 +7,23 @@ engines change under whoever reads them, and of what a view reads nobody can be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dprelease.catalog.table import Column, Table
-from dprelease.engines.databases.base import (
-    RowSums,
-    database_of,
-    no_table,
-    require_columns,
-    require_readable_types,
-    told,
-)
+from dprelease.engines.databases.base import database_of, no_table, require_columns, require_readable_types
 from dprelease.engines.databases.mysql_session import MySQLSession, mysql_refused
-from dprelease.engines.databases.row_sums import sums_of
+from dprelease.engines.databases.server import CursorSnapshot, not_for_reading
 from dprelease.engines.files.rows import typed
 from dprelease.engines.files.source import stored_columns
-from dprelease.engines.locked import locked_duckdb
 from dprelease.errors import TableMismatch
 
 __all__ = ["MySQLSnapshot"]
 
-Result = TypeVar("Result")
-_ROWS = 1 << 14
 _TEXT = "CAST(CONVERT({} USING utf8mb4) AS BINARY)"
 _KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year"), "integer"),
@@ -63,7 +51,7 @@ SELECT column_name, data_type, COALESCE(numeric_scale, 0) FROM information_schem
 WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"""
 
 
-class MySQLSnapshot:
+class MySQLSnapshot(CursorSnapshot):
     """A ``Snapshot`` of a database of MySQL or MariaDB.
 
     Args:
@@ -73,41 +61,15 @@ class MySQLSnapshot:
 
     def __init__(self, url: str, folder: Path) -> None:
         self._session = MySQLSession(url, folder)
-        self._known: dict[str, dict[str, str]] = {}
+        super().__init__(self._session, mysql_refused)
 
-    def __repr__(self) -> str:
-        return "<MySQLSnapshot>"
-
-    def _told(self, table: Table, what: str, action: Callable[[], Result]) -> Result:
-        return told(f"table {table.name!r}, {what}", action, mysql_refused)
-
-    def describe(self, table: Table) -> None:
-        """Check table, columns and rights."""
-        self._types(table)
-
-    def columns(self, table: Table) -> dict[str, str]:
-        """The columns by the server's catalog."""
-        return dict(self._types(table))
-
-    def _types(self, table: Table) -> dict[str, str]:
-        place = table.fingerprint()
-        if place not in self._known:
-            self._known[place] = self._told(table, "describing it", lambda: self._checked(table))
-        return self._known[place]
-
-    def _place(self, table: Table) -> tuple[str, str]:
-        source = database_of(table)
-        return source.in_schema or self._session.database, source.table or ""
+    def _usual_schema(self) -> str:
+        return self._session.database
 
     def _checked(self, table: Table) -> dict[str, str]:
         source, place = database_of(table), self._place(table)
         if source.query is not None or source.view:
-            raise TableMismatch(
-                f"table {table.name!r}: of MySQL only tables themselves are read, no views and no queries",
-                detail="what a view or a query reads could be a table that is in no state of the database",
-                hint="name the table; or export what the query gives in one read-only transaction to Parquet",
-                code="DPR-E126",
-            )
+            raise not_for_reading(table, "MySQL", "read-only transaction")
         found = self._session.ask(_TABLE, place)
         if not found:
             raise no_table(table, place[0], [name for (name,) in self._session.ask(_NAMES, place[:1])])
@@ -135,36 +97,10 @@ class MySQLSnapshot:
         """The server, the database and the table, by their names."""
         return ("mysql", self._session.server, *self._place(table))
 
-    def sums(self, table: Table) -> RowSums:
-        """Sums over the rows, which are read once for it."""
-        types = {column.name: self._types(table)[column.name] for column in stored_columns(table)}
-        hasher = locked_duckdb()
-        try:
-            return sums_of(table, types, self.blocks(table, stored_columns(table)), hasher)
-        finally:
-            hasher.close()
-
-    def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
-        """The stored values, block by block."""
-        types = self._types(table)
-        require_columns(table, [*types], columns)
+    def _selected(self, table: Table, types: dict[str, str], columns: Sequence[Column]) -> Any:
         asked = f"SELECT {self._asked(types, columns)} FROM {_named(*self._place(table))}"  # noqa: S608 - names that are checked and quoted
         period, values = self._of_period(table, types)
-        kinds = [_read_as(types[column.name]) for column in columns] or ["integer"]
-        repeated = [bool(column.keys) for column in columns] or [False]
-        tell = partial(self._told, table, "reading it")
-        cursor = tell(lambda: self._session.rows(asked + period, values))
-
-        def read() -> Iterator[list[Any]]:
-            try:
-                while rows := tell(lambda: cursor.fetchmany(_ROWS)):
-                    every = zip(zip(*rows, strict=True), kinds, repeated, strict=True)
-                    yield [_array(values, kind, few) for values, kind, few in every]
-            finally:
-                with suppress(Exception):  # what was read is read, and what failed was told
-                    cursor.close()  # to its end, for the next question comes by the same connection
-
-        return read()
+        return self._session.rows(asked + period, values)
 
     def _of_period(self, table: Table, types: dict[str, str]) -> tuple[str, tuple[str, ...]]:
         """What only rows of the period are, where the server can tell: ``rows.in_period`` has the last word."""
@@ -174,13 +110,22 @@ class MySQLSnapshot:
         name = _quoted(time.column)
         return f" WHERE {name} >= %s AND {name} < %s", (time.start.isoformat(), time.end.isoformat())
 
-    def close(self) -> None:
-        """End the transaction with the connection."""
-        self._session.close()
+    @staticmethod
+    def _array(values: Sequence[bytes | None], stored: str, repeated: bool) -> Any:
+        """A number is one text however many zeros it was stored with, a day that is none is null."""
+        texts, kind = pa.array(values, pa.binary()), _read_as(stored)
+        if kind == "number":
+            return texts.cast(pa.string()).cast(pa.float64())
+        if kind == "decimal":
+            return pc.utf8_rtrim(pc.utf8_rtrim(texts.cast(pa.string()), "0"), ".")
+        if kind in ("day", "moment"):
+            real = typed(Column(name="x", type="date" if kind == "day" else "timestamp"), texts)
+            return real.cast(pa.date32() if kind == "day" else pa.timestamp("us"))
+        return texts.dictionary_encode() if repeated else texts
 
 
 def _read_as(stored: str) -> str:
-    name, _, scale = stored.partition("(")
+    name, _, scale = (stored or "int").partition("(")
     return ("integer" if scale == "0)" else "decimal") if name == "decimal" else _KINDS[name]
 
 
@@ -190,16 +135,3 @@ def _quoted(name: str) -> str:
 
 def _named(schema: str, table: str) -> str:
     return f"{_quoted(schema)}.{_quoted(table)}"
-
-
-def _array(values: Sequence[bytes | None], kind: str, repeated: bool) -> Any:
-    """Values of one column: a number is one text however many zeros it was stored with, a day that is none is null."""
-    texts = pa.array(values, pa.binary())
-    if kind == "number":
-        return texts.cast(pa.string()).cast(pa.float64())
-    if kind == "decimal":
-        return pc.utf8_rtrim(pc.utf8_rtrim(texts.cast(pa.string()), "0"), ".")
-    if kind in ("day", "moment"):
-        real = typed(Column(name="x", type="date" if kind == "day" else "timestamp"), texts)
-        return real.cast(pa.date32() if kind == "day" else pa.timestamp("us"))
-    return texts.dictionary_encode() if repeated else texts

@@ -6,27 +6,21 @@ import re
 import ssl
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dprelease.engines.databases.base import gone, told
-from dprelease.errors import DpReleaseError, EngineError, MissingExtra
+from dprelease.engines.databases.base import gone
+from dprelease.engines.databases.server import SECONDS, Address, Session, failed, is_loopback, no_driver, unreadable
+from dprelease.errors import DpReleaseError, EngineError
 
 try:
     import pymysql
     from pymysql.cursors import SSCursor
 except ImportError:
-    raise MissingExtra(
-        "pymysql is not installed: rows of MySQL and MariaDB need it",
-        hint='pip install "dprelease[mysql]"',
-        code="DPR-X112",
-    ) from None
+    raise no_driver("pymysql is", "MySQL and MariaDB need it", "mysql", "DPR-X112") from None
 
 __all__ = ["MySQLSession", "mysql_parts", "mysql_refused"]
 
 _CONNECTING = "connecting to MySQL"
 _PORT = 3306
-_SECONDS = 10
-_LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1", re.IGNORECASE)
 _OPTIONS = {"unix_socket", "ssl_ca", "option_file"}
 _OLDEST = {"MySQL": (8, 0), "MariaDB": (10, 5)}
 # Whatever server and user are set to: one meaning of every text, and a state that lasts while it is read slowly.
@@ -92,18 +86,7 @@ def mysql_refused(doing: str, error: Exception) -> DpReleaseError:
             "which it is",
             code="DPR-E125",
         )
-    if number in _CLOSED:
-        return EngineError(
-            f"{doing}: the user of the database has no right to all that is read ({name})",
-            hint="ask the owner of the database for SELECT on the columns that the spec names",
-            code="DPR-E335",
-        )
-    if number in _FULL:
-        hint = "ask whoever runs the server; nothing was drawn from what was read of it"
-        says = f"{doing}: the disk or memory of the server is full or failing ({name})"
-        return EngineError(says, hint=hint, code="DPR-E122")
-    hint = "check that table and server are as they were when it last worked; `dprelease validate` compares them"
-    return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
+    return failed(doing, name, closed=number in _CLOSED, full=number in _FULL)
 
 
 def mysql_parts(url: str) -> dict[str, Any]:
@@ -112,29 +95,23 @@ def mysql_parts(url: str) -> dict[str, Any]:
     Raises:
         EngineError: It is no such URL, or names an option that is not known (DPR-E123).
     """
-    try:
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-        port, database = parts.port or _PORT, unquote(parts.path.removeprefix("/"))
-    except ValueError:  # its words quote the URL
-        options, port, database = {"": ""}, 0, ""
-    if not database or "/" in database or options.keys() - _OPTIONS:
+    parts = Address.of(url, _PORT)
+    if parts is None or parts.options.keys() - _OPTIONS:
         raise EngineError(
             "`source.database` is no URL of MySQL",
             hint="write one such as mysql://db.example.org/office; behind a ? may stand "
             f"{', '.join(f'{name}=PATH' for name in sorted(_OPTIONS))}, joined by &",
             code="DPR-E123",
         )
-    host, place = parts.hostname or "", options.get("unix_socket", "")
-    found: dict[str, Any] = {"database": database}
+    host, options, place = parts.host, parts.options, parts.options.get("unix_socket", "")
+    found: dict[str, Any] = {"database": parts.database, **parts.login}
     if place:
         found["unix_socket"] = place
     elif host or not options.get("option_file"):
-        found |= {"host": host or "localhost", "port": port}
+        found |= {"host": host or "localhost", "port": parts.port}
     if options.get("option_file"):
         found |= {"read_default_file": options["option_file"], "read_default_group": "client"}
-    found |= {name: unquote(value) for name, value in (("user", parts.username), ("password", parts.password)) if value}
-    if not place and not _LOOPBACK.fullmatch(host):  # an option file could say any host
+    if not place and not is_loopback(host):  # an option file could say any host
         found["ssl"] = _verified(options.get("ssl_ca"))
     return found
 
@@ -149,7 +126,7 @@ def _verified(certificates: str | None) -> ssl.SSLContext:
     raise EngineError(f"no root certificate can be read for the database ({name})", hint=hint, code="DPR-E124")
 
 
-class MySQLSession:
+class MySQLSession(Session):
     """A connection with one state of the database.
 
     Args:
@@ -168,31 +145,25 @@ class MySQLSession:
             if name in parts:
                 parts[name] = str(folder / parts[name])
         self.database = str(parts["database"])
-        self.connection = told(_CONNECTING, lambda: _connected(parts), mysql_refused)
-        try:
-            told(_CONNECTING, self._greet, mysql_refused)
-        except BaseException:
-            self.close()
-            raise
-
-    def __repr__(self) -> str:
-        return "<MySQLSession>"
+        super().__init__(_CONNECTING, lambda: _connected(parts), mysql_refused)
 
     def _greet(self) -> None:
         for each in _SETTINGS:
             self.ask(each)
         ((said, number, server),) = self.ask("SELECT VERSION(), CONNECTION_ID(), CONCAT(@@hostname, ':', @@port)")
         if int(number) != self.connection.thread_id():
-            raise _wrong("a proxy or pooler stands before it", "name the server itself and its own port", "DPR-E336")
+            raise unreadable(
+                "a proxy or pooler stands before it", "name the server itself and its own port", "DPR-E336"
+            )
         kind = "MariaDB" if "MariaDB" in said else "MySQL"
         version = tuple(int(each) for each in re.findall(r"\d+", said)[:2])
         if version < _OLDEST[kind]:
             oldest = ".".join(map(str, _OLDEST[kind]))
             why = f"its server is {kind} {'.'.join(map(str, version))}, and {oldest} is the oldest that will do"
-            raise _wrong(why, "export the rows to a file", "DPR-E339")
+            raise unreadable(why, "export the rows to a file", "DPR-E339")
         if any(_stops_nothing(grant) for (grant,) in self.ask("SHOW GRANTS")):
             hint = "name a user that may read the tables of the spec and nothing else"
-            raise _wrong("the user may do everything, and nothing that is closed to it is closed", hint, "DPR-E334")
+            raise unreadable("the user may do everything, and nothing that is closed to it is closed", hint, "DPR-E334")
         known = self.ask("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')")
         self.server = known[0][1] if known else server
         self.ask(_BEGIN)
@@ -227,11 +198,7 @@ def _connected(parts: dict[str, Any]) -> Any:
         conv={},
         autocommit=True,
         local_infile=False,
-        connect_timeout=_SECONDS,
+        connect_timeout=SECONDS,
         read_timeout=None,
         program_name="dprelease",
     )
-
-
-def _wrong(why: str, hint: str, code: str) -> EngineError:
-    return EngineError(f"the rows of this database cannot be read: {why}", hint=hint, code=code)

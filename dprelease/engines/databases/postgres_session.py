@@ -9,18 +9,15 @@ from contextlib import suppress
 from typing import Any
 
 from dprelease.engines.databases.base import gone, told
-from dprelease.errors import DpReleaseError, EngineError, MissingExtra, Unavailable
+from dprelease.engines.databases.server import Session, failed, is_loopback, no_driver, unreadable
+from dprelease.errors import DpReleaseError, EngineError, Unavailable
 
 try:
     import psycopg
     from adbc_driver_postgresql import dbapi
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError:
-    raise MissingExtra(
-        "psycopg or adbc-driver-postgresql is not installed: rows of PostgreSQL need both",
-        hint='pip install "dprelease[postgres]"',
-        code="DPR-X111",
-    ) from None
+    raise no_driver("psycopg or adbc-driver-postgresql is", "PostgreSQL need both", "postgres", "DPR-X111") from None
 
 __all__ = ["Leader", "libpq_parts", "postgres_refused"]
 
@@ -53,7 +50,6 @@ _SETTINGS = {
 }
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SOON = re.compile("starting up|shutting down|not yet accepting|not accepting|recovery|too many|remaining connection")
-_LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1", re.IGNORECASE)
 
 # SQLSTATEs, www.postgresql.org/docs/current/errcodes-appendix.html, by their beginning.
 _GONE = ("08", "25P02", "25P03", "40", "53300", "55P03", "57")
@@ -81,12 +77,7 @@ def postgres_refused(doing: str, error: Exception) -> DpReleaseError:
             hint="ask the owner of the database for SELECT on the columns that the spec names, of whole tables",
             code="DPR-E335",
         )
-    if state.startswith(_FULL):
-        hint = "ask whoever runs the server; nothing was drawn from what was read of it"
-        says = f"{doing}: the disk or memory of the server is full or failing ({name})"
-        return EngineError(says, hint=hint, code="DPR-E122")
-    hint = "check that table, query and server are as they were when it last worked; `dprelease validate` compares them"
-    return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
+    return failed(doing, name, full=state.startswith(_FULL), what="table, query")
 
 
 def libpq_parts(url: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -125,13 +116,13 @@ def _is_local(parts: Mapping[str, str], environment: Mapping[str, str]) -> bool:
     """Whether a connection surely does not leave this machine."""
     host, address = (parts.get(part) or environment.get(f"PG{part.upper()}", "") for part in ("host", "hostaddr"))
     if address:
-        return _LOOPBACK.fullmatch(address) is not None
+        return is_loopback(address)
     if host:
-        return host.startswith(("/", "@")) or _LOOPBACK.fullmatch(host) is not None
+        return host.startswith(("/", "@")) or is_loopback(host)
     return not (parts.get("service") or environment.get("PGSERVICE"))  # a service file could say any host
 
 
-class Leader:
+class Leader(Session):
     """A connection with one state of the database, which others may read with it.
 
     Args:
@@ -146,15 +137,7 @@ class Leader:
 
     def __init__(self, url: str) -> None:
         self._parts = libpq_parts(url)
-        self.connection = self._connected()
-        try:
-            told(_CONNECTING, self._greet, postgres_refused)
-        except BaseException:
-            self.close()
-            raise
-
-    def __repr__(self) -> str:
-        return "<Leader>"
+        super().__init__(_CONNECTING, self._connected, postgres_refused)
 
     def _connected(self) -> psycopg.Connection[Any]:
         try:
@@ -172,16 +155,18 @@ class Leader:
             "has_function_privilege('pg_control_system()', 'EXECUTE')"
         )[0]
         if backend != self.connection.info.backend_pid:
-            raise _wrong("a connection pooler stands before it", "name the server itself and its own port", "DPR-E336")
+            raise unreadable(
+                "a connection pooler stands before it", "name the server itself and its own port", "DPR-E336"
+            )
         if version < _OLDEST:
             why = f"its server is of version {version // 10000}, and 14 is the oldest that will do"
-            raise _wrong(why, "export the rows to a file", "DPR-E339")
+            raise unreadable(why, "export the rows to a file", "DPR-E339")
         if encoding != "UTF8":
             why = f"its encoding is {encoding}, not UTF8: some value of it could not be read"
-            raise _wrong(why, "export the rows to a file, with its `encoding` declared", "DPR-E337")
+            raise unreadable(why, "export the rows to a file, with its `encoding` declared", "DPR-E337")
         if superuser == "on":
             hint = "name a role that may read the tables of the spec and nothing else"
-            raise _wrong("the role is a superuser, whom no right and no policy stops", hint, "DPR-E334")
+            raise unreadable("the role is a superuser, whom no right and no policy stops", hint, "DPR-E334")
         self.version = version // 10000
         self.connection.execute(_BEGIN)
         self._state, self._snapshot, self.database = self.ask(
@@ -222,15 +207,11 @@ class Leader:
                 cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._state}'")
                 cursor.execute("SELECT pg_current_snapshot()::text")
                 if cursor.fetchall() != [(self._snapshot,)]:
-                    raise _wrong("its connections do not see one state", "name the server itself", "DPR-E336")
+                    raise unreadable("its connections do not see one state", "name the server itself", "DPR-E336")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def close(self) -> None:
-        """End the transaction with the connection."""
-        self.connection.close()
 
 
 def _unfollowed(doing: str, error: Exception) -> DpReleaseError:
@@ -238,10 +219,6 @@ def _unfollowed(doing: str, error: Exception) -> DpReleaseError:
     if getattr(error, "sqlstate", None) in ("22023", "42704"):
         return gone(doing, "the state that is read has ended with its connection")
     return postgres_refused(doing, error)
-
-
-def _wrong(why: str, hint: str, code: str) -> EngineError:
-    return EngineError(f"the rows of this database cannot be read: {why}", hint=hint, code=code)
 
 
 def _unreached(said: str, name: str) -> DpReleaseError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -13,8 +13,34 @@ from dprelease.engines.databases.base import RowSums
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.rows import in_period, typed
 from dprelease.engines.files.source import stored_columns
+from dprelease.engines.locked import locked_duckdb
 
-__all__ = ["sums_of"]
+__all__ = ["HashedHere", "sums_of"]
+
+
+class HashedHere:
+    """A part of a ``Snapshot``: its rows are read once for their sums."""
+
+    def columns(self, table: Table) -> dict[str, str]:
+        """See ``Snapshot.columns``."""
+        raise NotImplementedError
+
+    def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
+        """See ``Snapshot.blocks``."""
+        raise NotImplementedError
+
+    def _hashed_types(self, table: Table) -> dict[str, str]:
+        """The types that are part of what is hashed."""
+        types = self.columns(table)
+        return {column.name: types[column.name] for column in stored_columns(table)}
+
+    def sums(self, table: Table) -> RowSums:
+        """Sums over the rows, which are read once for it."""
+        types, hasher = self._hashed_types(table), locked_duckdb()
+        try:
+            return sums_of(table, types, self.blocks(table, stored_columns(table)), hasher)
+        finally:
+            hasher.close()
 
 
 def sums_of(table: Table, types: dict[str, str], blocks: Iterable[Sequence[Any]], hasher: Any) -> RowSums:

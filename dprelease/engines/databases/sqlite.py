@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.databases.base import (
-    RowSums,
     database_of,
     gone,
     no_table,
@@ -23,12 +21,10 @@ from dprelease.engines.databases.base import (
     require_view,
     told,
 )
-from dprelease.engines.databases.file_place import existing, file_identity
+from dprelease.engines.databases.file_place import FileSnapshot, quoted
 from dprelease.engines.databases.query_text import query_text
-from dprelease.engines.databases.row_sums import sums_of
 from dprelease.engines.files.source import stored_columns
 from dprelease.engines.files.values import number_text
-from dprelease.engines.locked import locked_duckdb
 from dprelease.errors import DpReleaseError, EngineError, TableMismatch
 
 __all__ = ["SQLiteSnapshot"]
@@ -47,23 +43,15 @@ def _refused(doing: str, error: Exception) -> DpReleaseError:
     return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
 
 
-class SQLiteSnapshot:
-    """A ``Snapshot`` of a SQLite file.
+class SQLiteSnapshot(FileSnapshot):
+    """A ``Snapshot`` of a SQLite file."""
 
-    Args:
-        url: ``sqlite:///`` and a path.
-        folder: What it is relative to.
-    """
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self._folder = folder
-        self._path = existing(folder / url.removeprefix("sqlite:///"))
-        self._connection = told("opening a SQLite file", self._opened, _refused)
-
-    def __repr__(self) -> str:
-        return "<SQLiteSnapshot>"
+    SCHEME = "sqlite"
 
     def _opened(self) -> sqlite3.Connection:
+        return told("opening a SQLite file", self._begun, _refused)
+
+    def _begun(self) -> sqlite3.Connection:
         # Threads of DuckDB ask for the blocks, one after the other.
         place = f"{self._path.absolute().as_uri()}?mode=ro"
         connection = sqlite3.connect(place, uri=True, timeout=_WAIT, isolation_level=None, check_same_thread=False)
@@ -99,7 +87,7 @@ class SQLiteSnapshot:
             inner = f"({query_text(table, self._folder)}\n)"
         else:
             self._require_table(table, source.in_schema or _SCHEMA)
-            inner = _quoted(source.table or "")
+            inner = quoted(source.table or "")
         cursor = self._connection.execute(f"SELECT * FROM {inner} LIMIT 0")  # noqa: S608 - names that are checked and quoted
         found = [each[0] for each in cursor.description]
         require_columns(table, found, columns)
@@ -120,24 +108,14 @@ class SQLiteSnapshot:
                 code="DPR-E333",
             )
 
-    def identity(self, table: Table) -> tuple[str, ...]:
-        """The file, as the project's folder sees it, and the table in it."""
-        return ("sqlite", *file_identity(self._path, self._folder), *_within(table))
-
-    def sums(self, table: Table) -> RowSums:
-        """Sums over the rows, which are read once for it."""
-        types = {column.name: "" for column in stored_columns(table)}
-        hasher = locked_duckdb()
-        try:
-            return sums_of(table, types, self.blocks(table, stored_columns(table)), hasher)
-        finally:
-            hasher.close()
+    def _hashed_types(self, table: Table) -> dict[str, str]:
+        return {column.name: "" for column in stored_columns(table)}
 
     def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
         """The stored values, block by block."""
         doing = f"table {table.name!r}, reading it"
         inner = told(doing, lambda: self._described(table, columns), _refused)
-        names = ", ".join(_quoted(column.name) for column in columns) or "NULL"
+        names = ", ".join(quoted(column.name) for column in columns) or "NULL"
         repeated = [bool(column.keys) for column in columns] or [False]
         asked = f"SELECT {names} FROM {inner}"  # noqa: S608 - names that are checked and quoted
         cursor = told(doing, lambda: self._connection.execute(asked), _refused)
@@ -147,19 +125,6 @@ class SQLiteSnapshot:
                 yield [_array(values, few) for values, few in zip(zip(*rows, strict=True), repeated, strict=True)]
 
         return read()
-
-    def close(self) -> None:
-        """End the transaction."""
-        self._connection.close()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _within(table: Table) -> tuple[str, str]:
-    source = database_of(table)
-    return (source.table or "", source.query_sha256 or "")
 
 
 def _array(values: Sequence[Any], repeated: bool) -> Any:

@@ -8,35 +8,23 @@ of the period.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dprelease.catalog.table import Column, Table
-from dprelease.engines.databases.base import (
-    RowSums,
-    database_of,
-    no_table,
-    require_columns,
-    require_readable_types,
-    told,
-)
-from dprelease.engines.databases.row_sums import sums_of
+from dprelease.engines.databases.base import database_of, no_table, require_columns, require_readable_types
+from dprelease.engines.databases.server import CursorSnapshot, not_for_reading
 from dprelease.engines.databases.sqlserver_session import SQLServerSession, sqlserver_refused
 from dprelease.engines.files.rows import typed
 from dprelease.engines.files.source import stored_columns
-from dprelease.engines.locked import locked_duckdb
 from dprelease.errors import EngineError, TableMismatch
 
 __all__ = ["SQLServerSnapshot"]
 
-Result = TypeVar("Result")
-_ROWS = 1 << 14
 _SCHEMA = "dbo"
 _BYTES = "CONVERT(varbinary(max), CONVERT(nvarchar(max), {}))"  # two bytes a character, whatever they are
 _ASKED = {
@@ -71,7 +59,7 @@ SELECT c.name, CASE WHEN c.encryption_type IS NULL THEN TYPE_NAME(c.system_type_
     c.is_masked FROM sys.columns AS c WHERE c.object_id = %s ORDER BY c.column_id"""
 
 
-class SQLServerSnapshot:
+class SQLServerSnapshot(CursorSnapshot):
     """A ``Snapshot`` of a database of SQL Server.
 
     Args:
@@ -81,41 +69,15 @@ class SQLServerSnapshot:
 
     def __init__(self, url: str, folder: Path) -> None:
         self._session = SQLServerSession(url, folder)
-        self._known: dict[str, dict[str, str]] = {}
+        super().__init__(self._session, sqlserver_refused)
 
-    def __repr__(self) -> str:
-        return "<SQLServerSnapshot>"
-
-    def _told(self, table: Table, what: str, action: Callable[[], Result]) -> Result:
-        return told(f"table {table.name!r}, {what}", action, sqlserver_refused)
-
-    def describe(self, table: Table) -> None:
-        """Check table, columns and rights."""
-        self._types(table)
-
-    def columns(self, table: Table) -> dict[str, str]:
-        """The columns by the server's catalog."""
-        return dict(self._types(table))
-
-    def _types(self, table: Table) -> dict[str, str]:
-        place = table.fingerprint()
-        if place not in self._known:
-            self._known[place] = self._told(table, "describing it", lambda: self._checked(table))
-        return self._known[place]
-
-    def _place(self, table: Table) -> tuple[str, str]:
-        source = database_of(table)
-        return source.in_schema or _SCHEMA, source.table or ""
+    def _usual_schema(self) -> str:
+        return _SCHEMA
 
     def _checked(self, table: Table) -> dict[str, str]:
         source, place = database_of(table), self._place(table)
         if source.query is not None or source.view:
-            raise TableMismatch(
-                f"table {table.name!r}: of SQL Server only tables themselves are read, no views and no queries",
-                detail="what a view or a query reads could be a table that is in no state of the database",
-                hint="name the table; or export what the query gives in one snapshot to Parquet",
-                code="DPR-E126",
-            )
+            raise not_for_reading(table, "SQL Server", "snapshot")
         number = self._table(table, place)
         every = self._session.ask(_COLUMNS, (number,))
         require_columns(table, [name for name, *_ in every])
@@ -161,37 +123,9 @@ class SQLServerSnapshot:
         """The server, the database and the table, by their names."""
         return ("sqlserver", self._session.server, self._session.database, *self._place(table))
 
-    def sums(self, table: Table) -> RowSums:
-        """Sums over the rows, which are read once for it."""
-        types = {column.name: self._types(table)[column.name] for column in stored_columns(table)}
-        hasher = locked_duckdb()
-        try:
-            return sums_of(table, types, self.blocks(table, stored_columns(table)), hasher)
-        finally:
-            hasher.close()
-
-    def blocks(self, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
-        """The stored values, block by block."""
-        types = self._types(table)
-        require_columns(table, [*types], columns)
-        asked = (
-            f"SELECT {self._asked(types, columns)} FROM {_named(*self._place(table))}{self._of_period(table, types)}"  # noqa: S608 - names that are checked and quoted, and days
-        )
-        stored = [types[column.name] for column in columns] or ["int"]
-        repeated = [bool(column.keys) for column in columns] or [False]
-        tell = partial(self._told, table, "reading it")
-        cursor = tell(lambda: self._session.rows(asked))
-
-        def read() -> Iterator[list[Any]]:
-            try:
-                while rows := tell(lambda: cursor.fetchmany(_ROWS)):
-                    every = zip(zip(*rows, strict=True), stored, repeated, strict=True)
-                    yield [_array(values, kind, few) for values, kind, few in every]
-            finally:
-                with suppress(Exception):  # what was read is read, and what failed was told
-                    cursor.close()
-
-        return read()
+    def _selected(self, table: Table, types: dict[str, str], columns: Sequence[Column]) -> Any:
+        asked = f"SELECT {self._asked(types, columns)} FROM {_named(*self._place(table))}"  # noqa: S608 - names that are checked and quoted
+        return self._session.rows(asked + self._of_period(table, types))
 
     def _of_period(self, table: Table, types: dict[str, str]) -> str:
         """What only rows of the period are, where the server can tell: ``rows.in_period`` has the last word."""
@@ -201,9 +135,22 @@ class SQLServerSnapshot:
         name = f"CAST({_quoted(time.column)} AS date)"
         return f" WHERE {name} >= '{time.start:%Y%m%d}' AND {name} < '{time.end:%Y%m%d}'"
 
-    def close(self) -> None:
-        """End the transaction with the connection."""
-        self._session.close()
+    @staticmethod
+    def _array(values: Sequence[Any], stored: str, repeated: bool) -> Any:
+        """By their texts; half of a pair of surrogates stays what it is: bytes that are no text."""
+        kind, _, scale = stored.partition("(")
+        if kind in _TEXTS:
+            texts = pa.array([None if each is None else _text(bytes(each)) for each in values], pa.binary())
+            return texts.dictionary_encode() if repeated else texts
+        if kind in _MOMENTS:  # to the microsecond: seven digits are cut to six
+            texts = pa.array([None if each is None else each[:26] for each in values], pa.string())
+            return typed(Column(name="x", type="timestamp"), texts).cast(pa.timestamp("us"))
+        texts = pa.array(values, pa.string())
+        if kind in ("float", "real"):
+            return texts.cast(pa.float64())
+        if kind in _SCALED and scale != "0)":
+            return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+        return typed(Column(name="x", type="date"), texts).cast(pa.date32()) if kind == "date" else texts
 
 
 def _quoted(name: str) -> str:
@@ -212,23 +159,6 @@ def _quoted(name: str) -> str:
 
 def _named(schema: str, table: str) -> str:
     return f"{_quoted(schema)}.{_quoted(table)}"
-
-
-def _array(values: Sequence[Any], stored: str, repeated: bool) -> Any:
-    """Values of one column, by their texts; half of a pair of surrogates stays what it is: bytes that are no text."""
-    kind, _, scale = stored.partition("(")
-    if kind in _TEXTS:
-        texts = pa.array([None if each is None else _text(bytes(each)) for each in values], pa.binary())
-        return texts.dictionary_encode() if repeated else texts
-    if kind in _MOMENTS:  # to the microsecond: seven digits are cut to six
-        texts = pa.array([None if each is None else each[:26] for each in values], pa.string())
-        return typed(Column(name="x", type="timestamp"), texts).cast(pa.timestamp("us"))
-    texts = pa.array(values, pa.string())
-    if kind in ("float", "real"):
-        return texts.cast(pa.float64())
-    if kind in _SCALED and scale != "0)":
-        return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
-    return typed(Column(name="x", type="date"), texts).cast(pa.date32()) if kind == "date" else texts
 
 
 def _text(units: bytes) -> bytes:

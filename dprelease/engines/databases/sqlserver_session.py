@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dprelease.engines.databases.base import gone, told
-from dprelease.errors import DpReleaseError, EngineError, MissingExtra
+from dprelease.engines.databases.base import gone
+from dprelease.engines.databases.server import SECONDS, Address, Session, failed, is_loopback, no_driver, unreadable
+from dprelease.errors import DpReleaseError, EngineError
 
 try:
     import pytds
 except ImportError:
-    raise MissingExtra(
-        "python-tds is not installed: rows of SQL Server need it",
-        hint='pip install "dprelease[sqlserver]"',
-        code="DPR-X113",
-    ) from None
+    raise no_driver("python-tds is", "SQL Server need it", "sqlserver", "DPR-X113") from None
 
 __all__ = ["SQLServerSession", "sqlserver_parts", "sqlserver_refused"]
 
-_CONNECTING = "connecting to SQL Server"
-_PORT = 1433
-_SECONDS = 10
+_CONNECTING, _PORT = "connecting to SQL Server", 1433
 _OLDEST = 13  # 2016: the first in which a float is written with all its digits
-_LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1", re.IGNORECASE)
 _SETTINGS = (
     "SET QUOTED_IDENTIFIER, ANSI_NULLS, ANSI_WARNINGS, ANSI_PADDING, CONCAT_NULL_YIELDS_NULL, ARITHABORT ON",
     "SET NUMERIC_ROUNDABORT, IMPLICIT_TRANSACTIONS OFF; SET ROWCOUNT 0; SET TEXTSIZE 2147483647",
@@ -59,16 +51,7 @@ def sqlserver_refused(doing: str, error: Exception) -> DpReleaseError:
         )
     if number in _GONE or isinstance(error, OSError | pytds.ClosedConnectionError | pytds.tds_base.TimeoutError):
         return gone(doing, name)
-    if number in _CLOSED:
-        hint = "ask the owner of the database for SELECT on the columns that the spec names"
-        says = f"{doing}: the user of the database has no right to all that is read ({name})"
-        return EngineError(says, hint=hint, code="DPR-E335")
-    if number in _FULL:
-        hint = "ask whoever runs the server; nothing was drawn from what was read of it"
-        says = f"{doing}: the disk or memory of the server is full or failing ({name})"
-        return EngineError(says, hint=hint, code="DPR-E122")
-    hint = "check that table and server are as they were when it last worked; `dprelease validate` compares them"
-    return EngineError(f"{doing}: failed ({name}); the driver's own words are withheld", hint=hint, code="DPR-E121")
+    return failed(doing, name, closed=number in _CLOSED, full=number in _FULL)
 
 
 def sqlserver_parts(url: str, folder: Path) -> dict[str, Any]:
@@ -77,23 +60,17 @@ def sqlserver_parts(url: str, folder: Path) -> dict[str, Any]:
     Raises:
         EngineError: It is no such URL (DPR-E123), or there is no certificate to verify TLS by (DPR-E124).
     """
-    try:
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-        host, port, database = parts.hostname or "", parts.port or _PORT, unquote(parts.path.removeprefix("/"))
-    except ValueError:  # its words quote the URL
-        host = database = ""
-    if not host or not database or "/" in database or options.keys() - {"ssl_ca"}:
+    parts = Address.of(url, _PORT)
+    if parts is None or not parts.host or parts.options.keys() - {"ssl_ca"}:
         raise EngineError(
             "`source.database` is no URL of SQL Server",
             hint="write one such as sqlserver://db.example.org/office; behind a ? may stand ssl_ca=PATH",
             code="DPR-E123",
         )
-    found: dict[str, Any] = {"dsn": host, "port": port, "database": database}
-    found |= {name: unquote(value) for name, value in (("user", parts.username), ("password", parts.password)) if value}
-    given = options.get("ssl_ca")
+    found: dict[str, Any] = {"dsn": parts.host, "port": parts.port, "database": parts.database, **parts.login}
+    given = parts.options.get("ssl_ca")
     certificates = str(folder / given) if given else ssl.get_default_verify_paths().cafile
-    if given or not _LOOPBACK.fullmatch(host):
+    if given or not is_loopback(parts.host):
         if not certificates or not Path(certificates).is_file():
             hint = "name a file of certificates in `ssl_ca` of the URL, which this user may read"
             raise EngineError("no root certificate can be read for the database", hint=hint, code="DPR-E124")
@@ -101,7 +78,7 @@ def sqlserver_parts(url: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-class SQLServerSession:
+class SQLServerSession(Session):
     """A connection with one state of the database.
 
     Args:
@@ -109,6 +86,7 @@ class SQLServerSession:
         folder: What the path of certificates is relative to.
 
     Attributes:
+        connection: The driver's connection, in a transaction of its own.
         server: The name of the server.
         database: The name of the database.
         unmasked: Whether the user sees what masked columns hold.
@@ -116,37 +94,29 @@ class SQLServerSession:
 
     def __init__(self, url: str, folder: Path) -> None:
         parts = sqlserver_parts(url, folder)
-        self._connection = told(_CONNECTING, lambda: _connected(parts), sqlserver_refused)
-        try:
-            told(_CONNECTING, self._greet, sqlserver_refused)
-        except BaseException:
-            self.close()
-            raise
-
-    def __repr__(self) -> str:
-        return "<SQLServerSession>"
+        super().__init__(_CONNECTING, lambda: _connected(parts), sqlserver_refused)
 
     def _greet(self) -> None:
         for each in _SETTINGS:
             self.ask(each)
         version, self.server, self.database, state, everything, sees, unmasked = self.ask(_GREETED)[0]
         if int(str(version).partition(".")[0]) < _OLDEST:
-            raise _wrong("its server is older than SQL Server 2016", "export the rows to a file", "DPR-E339")
+            raise unreadable("its server is older than SQL Server 2016", "export the rows to a file", "DPR-E339")
         if everything:
             hint = "name a user that may read the tables of the spec and nothing else"
-            raise _wrong("the user is a sysadmin, whom no right stops", hint, "DPR-E334")
+            raise unreadable("the user is a sysadmin, whom no right stops", hint, "DPR-E334")
         if not sees:
             hint = "ask its owner for VIEW DEFINITION on the database, which shows no row"
-            raise _wrong("the user cannot see whether a row security policy hides rows from it", hint, "DPR-E335")
+            raise unreadable("the user cannot see whether a row security policy hides rows from it", hint, "DPR-E335")
         if state != 1:
             hint = "ask its owner for ALTER DATABASE ... SET ALLOW_SNAPSHOT_ISOLATION ON"
-            raise _wrong("it keeps no states of its rows (snapshot isolation is off)", hint, "DPR-E130")
+            raise unreadable("it keeps no states of its rows (snapshot isolation is off)", hint, "DPR-E130")
         self.unmasked = bool(unmasked)
         self.ask(_BEGIN)
 
     def ask(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of one statement; with values their places are ``%s``."""
-        cursor = self._connection.cursor()
+        cursor = self.connection.cursor()
         try:
             cursor.execute(statement, values)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
@@ -155,23 +125,19 @@ class SQLServerSession:
 
     def rows(self, statement: str) -> Any:
         """A cursor over the rows of one statement, which come as they are asked for."""
-        cursor = self._connection.cursor()
+        cursor = self.connection.cursor()
         cursor.execute(statement)
         return cursor
 
     def close(self) -> None:
         """End the transaction with the connection, whether it is there still or not."""
         try:
-            self._connection.close()
+            self.connection.close()
         except Exception:
             return
 
 
 def _connected(parts: dict[str, Any]) -> Any:
     return pytds.connect(
-        **parts, autocommit=True, login_timeout=_SECONDS, timeout=None, appname="dprelease", disable_connect_retry=True
+        **parts, autocommit=True, login_timeout=SECONDS, timeout=None, appname="dprelease", disable_connect_retry=True
     )
-
-
-def _wrong(why: str, hint: str, code: str) -> EngineError:
-    return EngineError(f"the rows of this database cannot be read: {why}", hint=hint, code=code)
