@@ -309,7 +309,7 @@ class Measure(GrownValue):
         """Values with standard errors and margins, from the noisy quantities."""
 
     def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
-        """The same; of a quotient with the interval that an exact test of the noise gives (``measures.quotients``)."""
+        """The same; of a quotient with the interval that an exact test of the noise gives (``tested.quotients``)."""
         return self.estimate(noisy, confidence)
 
     @abstractmethod

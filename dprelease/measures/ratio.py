@@ -23,9 +23,9 @@ from dprelease.measures.base import (
 )
 from dprelease.measures.count import Count
 from dprelease.measures.estimates import Estimate, Expected, Noisy
-from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
-from dprelease.measures.shares import error_of_parts, part_and_rest
 from dprelease.measures.sum import Sum
+from dprelease.measures.tested.quotients import Draw, quotients, widest_reach, with_ends
+from dprelease.measures.tested.shares import error_of_parts, part_and_rest
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 from dprelease.words import marked, phrase
@@ -129,7 +129,7 @@ class PlannedRatio(Measure):
         return tuple((*one, *other) for one, other in product(first, second))
 
     def parts_of_whole(self, table: Table) -> tuple[Quantity, Quantity] | None:
-        """Of a share of rows what is counted above, and what is counted below and not above (``measures.shares``)."""
+        """Of a share of rows what is counted above, and what is counted below and not above (``tested.shares``)."""
         return part_and_rest(*self.of, table) if self.is_share else None
 
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.measures.quotients import Draw, quotients
+from dprelease.measures.tested.quotients import Draw, quotients
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw

@@ -12,7 +12,7 @@ from dprelease.plan.verify.mathematics.truth import counted_in_cases
 from dprelease.plan.verify.reach import bounds_of, cells_of_step, check_norms, heaviest, require
 from dprelease.plan.verify.units import Bounds
 
-__all__ = ["are_whole", "check_parts", "is_parted"]
+__all__ = ["are_whole", "check_apart", "is_parted"]
 
 _COUNTS = ("rows", "nonnull", "rest")
 
@@ -22,7 +22,7 @@ def is_parted(step: Step) -> bool:
     return bool(step.joined) and step.gauge is None and (step.choosing, step.selecting, step.residual) == (None,) * 3
 
 
-def check_parts(plan: ReleasePlan, step: Step) -> None:
+def check_apart(plan: ReleasePlan, step: Step) -> None:
     """Every row is in one of the numbers at most, and a unit moves them no further than is claimed.
 
     Raises:

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.measures.estimates import Estimate
-from dprelease.measures.quotient_reach import Draw, box_margins, reaches
+from dprelease.measures.tested.quotient_reach import Draw, box_margins, reaches
 
 __all__ = ["Draw", "quotients", "reach_at", "widest_reach", "with_ends"]
 
@@ -87,7 +87,7 @@ def quotients(
         nearest = np.clip(top / bottom, least, most) * bottom, bottom
         moved = (top < least * bottom) | (top > most * bottom)
     if moved.any():
-        again = _sets(*(each[moved] for each in nearest), tuple(draws), (least, most), confidence, floor)
+        again = _sets(nearest[0][moved], nearest[1][moved], tuple(draws), (least, most), confidence, floor)
         found[0][moved] = np.fmin(found[0][moved], again[0])
         found[1][moved] = np.fmax(found[1][moved], again[1])
     low[known], high[known] = (np.clip(end, least, most) for end in found)
