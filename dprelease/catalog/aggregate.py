@@ -22,12 +22,12 @@ class Quantity(GrownValue):
     """What one row contributes to its cell, as an integer; or what a cell's rows are, where noise has another form.
 
     ``rows`` contributes 1; ``nonnull`` contributes 1 where ``column`` is not null; ``balance`` contributes 1 where a
-    row counts, by ``where`` and with a value in ``column`` if that is given, and -1 where it does not; ``sum``
-    contributes ``clip(round(value / step), low, high) - centre``
-    where ``column`` is not null; ``square`` contributes that number squared, divided by ``grain`` (halves upward) and
-    less ``offset``, where ``column`` is not null. Where nothing is said, a row contributes 0. Rounding to steps comes
-    before clipping, so that no contribution of a sum leaves ``[low - centre, high - centre]``; there halves round
-    away from zero.
+    row counts, by ``where`` and with a value in ``column`` if that is given, and -1 where it does not; ``rest``
+    contributes 1 where ``where`` is not true and ``column`` has a value, if one is given; ``sum`` contributes
+    ``clip(round(value / step), low, high) - centre`` where ``column`` is not null; ``square`` contributes that number
+    squared, divided by ``grain`` (halves upward) and less ``offset``, where ``column`` is not null. Where nothing is
+    said, a row contributes 0. Rounding to steps comes before clipping, so that no contribution of a sum leaves
+    ``[low - centre, high - centre]``; there halves round away from zero.
 
     With ``per`` ``unit_cell`` all rows of one unit in one cell are one contribution: the sum of their grid values,
     clipped once; ``nonnull`` is then a unit with at least one value, and ``balance`` is 1 for a unit with at least one
@@ -39,7 +39,7 @@ class Quantity(GrownValue):
     With a ``weight`` a row contributes that as often as it weighs, in steps of the weight.
 
     Attributes:
-        kind: One of the eight.
+        kind: One of the nine.
         column: The column that is counted or summed.
         step: The grid of a sum or a square, in units of the column.
         low: Their lower clip, in steps.
@@ -48,10 +48,11 @@ class Quantity(GrownValue):
         grain: The grid of a square, in squared steps; of classes that are all alike, how many steps one has.
         offset: What is subtracted from every square, in grains; half of the largest halves the sensitivity.
         where: The rows that count, as the canonical text of an expression; None: all. Of a balance those that do not
-            are looked at as well: it is twice the number of those that count, less the number of all.
+            are looked at as well: it is twice the number of those that count, less the number of all. Of a rest the
+            rows that do not count.
         per: What is clipped: each row's value, or the sum of a unit's rows in the cell.
         at: For a quantile: which one, from 0 to 1; None: none of them, but the counts of classes of the grid.
-        weight: How often a row contributes: of ``rows``, ``nonnull``, ``balance`` and ``sum`` over rows; None: once.
+        weight: How often a row contributes, where it has weights: of ``WEIGHTED`` over rows; None: once.
         starts: For counts of classes: where each class begins, in steps, the first at ``low``; empty: classes of
             ``grain`` steps each, from ``low`` on, of which the last may be cut by ``high``.
         chosen: Of a sum whose clip noise chooses: from what. ``high`` is the clip in steps of a grid that the clip
@@ -61,7 +62,7 @@ class Quantity(GrownValue):
 
     LATER: ClassVar[tuple[str, ...]] = ("weight", "starts", "chosen")
 
-    kind: Literal["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]
+    kind: Literal["rows", "nonnull", "balance", "rest", "sum", "square", "units", "distinct", "quantile"]
     column: str | None = None
     step: Fraction = Fraction(1)
     low: int = 0
@@ -80,7 +81,7 @@ class Quantity(GrownValue):
     @classmethod
     def _of_units(cls, per: str, info: ValidationInfo) -> str:
         """Rows are counted one by one; what counts a unit once for all of its rows in a cell is ``units``."""
-        if per == "unit_cell" and info.data.get("kind") == "rows":
+        if per == "unit_cell" and info.data.get("kind") in ("rows", "rest"):
             raise ValueError("rows of each unit_cell are units: ask for units")
         return per
 
@@ -295,10 +296,10 @@ class TotalsCube(Value):
         return plain and set(grouping.by) <= set(self.by)
 
 
-SUMS_OF_ROWS = frozenset({"rows", "nonnull", "balance", "sum", "square"})
+SUMS_OF_ROWS = frozenset({"rows", "nonnull", "balance", "rest", "sum", "square"})
 """Kinds of quantities that are sums over rows, where every row is a unit of its own."""
 
-WEIGHTED = frozenset({"rows", "nonnull", "balance", "sum"})
+WEIGHTED = frozenset({"rows", "nonnull", "balance", "rest", "sum"})
 """Kinds that can have weights."""
 
 

@@ -14,7 +14,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Limits", "choice_reach", "limits_of", "selection_reach", "sensitivity"]
+__all__ = ["Limits", "choice_reach", "limits_of", "selection_reach", "sensitivity", "sensitivity_of_parts"]
 
 _MOST_SHIFTS = 24  # so many worst cases are listed at most,
 _MOST_NUMBERS = 64  # of so many numbers each,
@@ -97,6 +97,31 @@ def sensitivity(aggregate: BoundedAggregate, catalog: Catalog, neighboring: Neig
     low, high = quantity.contribution
     limits = _counted(limits_of(aggregate, catalog), quantity)
     return _of(*limits, max(-low, high), min(-low, high), neighboring)
+
+
+def sensitivity_of_parts(
+    aggregate: BoundedAggregate, parts: int, catalog: Catalog, neighboring: Neighboring
+) -> Sensitivity:
+    """How far one unit can move several counts of the same cells, of which every row is in one at most.
+
+    Which of the counts a row is in is one more key of it: the numbers are those of ``parts`` times as many cells, in
+    each of which a unit has no more rows than it may have in a cell, and in all no more than it has in all. So they
+    move no further than the numbers of such cells do (:func:`sensitivity`), and they move so far where all of a unit's
+    rows in a cell are of one part.
+
+    Args:
+        aggregate: One of the counts, of single rows.
+        parts: How many counts there are.
+        catalog: Where the table is declared.
+        neighboring: Which tables are neighbours.
+
+    Raises:
+        ValueError: If a bound is missing.
+    """
+    low, high = aggregate.quantity.contribution
+    groups, per_group, rows, cells = _counted(limits_of(aggregate, catalog), aggregate.quantity)
+    finer = None if cells is None else parts * cells
+    return _of(min(parts * groups, rows), per_group, rows, finer, max(-low, high), min(-low, high), neighboring)
 
 
 def choice_reach(

@@ -153,9 +153,9 @@ def _check_quantity(table: Table, declared: Mapping[str, Column], quantity: Quan
         _cannot("E205", table, f"a {quantity.kind} is of rows, not of units", "leave out `clip_per`")
     if quantity.kind in ("rows", "units"):
         return
-    if quantity.column is None and (quantity.kind != "balance" or quantity.where is None):
+    if quantity.column is None and (quantity.kind not in ("balance", "rest") or quantity.where is None):
         _cannot("E205", table, f"a {quantity.kind} without a column", "name the column")
-    if quantity.column is None or quantity.kind in ("nonnull", "balance", "distinct"):
+    if quantity.column is None or quantity.kind in ("nonnull", "balance", "rest", "distinct"):
         return
     if declared[quantity.column].type not in ("integer", "decimal"):
         _cannot("E205", table, f"{quantity.column!r} is no number and has no sum", "sum an integer or a decimal")

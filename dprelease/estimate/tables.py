@@ -218,7 +218,7 @@ def estimate(
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
         tested: Whether the interval of a quotient is the set that an exact test of the noise gives
-            (``measures.quotients``).
+            (``measures.tested.quotients``).
         possible: By measure, what its true numbers can be; left out: what its own quantities say (``Measure.within``).
         figures: The rules by which numbers are judged; None: those of plans from before there were others.
 

@@ -84,7 +84,8 @@ class Measure(GrownValue):
         direct: Whether a number made of a single draw is that draw as it stands.
         by_weights: Whether its variance is that of its draws, added up by :meth:`weights`; if not, it has its own
             :meth:`error`.
-        joined: A sentence on numbers that are made of two draws; ``{}`` stands for their names.
+        joined: A sentence on numbers that are made of two draws, by the kind of the first; ``{}`` stands for their
+            names.
         gaussian: Whether its noise must be Gaussian, which needs a delta.
         other_form: When another one of :meth:`alternatives` is taken than the first: ``shared``: where other measures
             need all of its quantities, and sums are put together; ``offered``: where every quantity is measured anyway;
@@ -106,7 +107,7 @@ class Measure(GrownValue):
     is_count: ClassVar[bool] = False
     direct: ClassVar[bool] = False
     by_weights: ClassVar[bool] = True
-    joined: ClassVar[str] = ""
+    joined: ClassVar[Mapping[str, str]] = {}
     gaussian: ClassVar[bool] = False
     other_form: ClassVar[Literal["shared", "offered", "centred"]] = "shared"
     grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
@@ -257,6 +258,10 @@ class Measure(GrownValue):
         """What the number can be that its margin is about, in units of the measure; see :meth:`bounds`."""
         return self.bounds(self.quantities(table))
 
+    def parts_of_whole(self, table: Table) -> tuple[Quantity, Quantity] | None:
+        """Of a share what is counted above and the rest of what is counted below, where both can be told so."""
+        return None
+
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """The same, from one of :meth:`alternatives`.
 
@@ -304,7 +309,7 @@ class Measure(GrownValue):
         """Values with standard errors and margins, from the noisy quantities."""
 
     def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
-        """The same; of a quotient with the interval that an exact test of the noise gives (``measures.quotients``)."""
+        """The same; of a quotient with the interval that an exact test of the noise gives (``tested.quotients``)."""
         return self.estimate(noisy, confidence)
 
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, Literal
 
@@ -29,34 +29,35 @@ class _Counting(Measure):
     is_count: ClassVar[bool] = True
 
     def size(self, first: Quantity) -> int:
-        """Two for a count that is half the sum of two numbers."""
-        return 2 if first.kind == "balance" else 1
+        """Two for a count that is the sum of two numbers, or half of it."""
+        return 2 if first.kind in ("balance", "rest") else 1
 
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:
-        """At least 0: it is the size of a set, also where it is half the sum of two numbers."""
+        """At least 0: it is the size of a set, also where it is the sum of two numbers, or half of it."""
         return (Fraction(0), None)
 
     def grid(self, quantities: Sequence[Quantity]) -> Fraction:
         """1, or 1/2 for half the sum of two numbers; the step of the weights as often."""
-        return quantities[0].grid / len(quantities)
+        return quantities[0].grid / _over(quantities[0])
 
     def least_above_zero(self, quantities: Sequence[Quantity]) -> Fraction:
         """1: the true number is whole; the step of the weights."""
         return quantities[0].grid
 
     def coefficients(self, quantities: Sequence[Quantity]) -> tuple[Fraction, ...]:
-        """1 of a count; a half of each of two numbers whose half sum it is; each times its grid."""
-        return (quantities[0].grid / len(quantities),) * len(quantities)
+        """1 of a count, or of each of a part and a rest; a half of two numbers whose half sum it is; times the grid."""
+        return (quantities[0].grid / _over(quantities[0]),) * len(quantities)
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """1 of a count; a quarter of each of two numbers whose half sum it is; each times its grid squared."""
-        grid, number = quantities[0].grid, len(quantities)
-        return ((grid.numerator / (grid.denominator * number)) ** 2,) * number  # a quotient of integers is rounded once
+        """The squares of :meth:`coefficients`."""
+        grid, over = quantities[0].grid, _over(quantities[0])
+        each = (grid.numerator / (grid.denominator * over)) ** 2  # a quotient of integers is rounded once
+        return (each,) * len(quantities)
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """The noisy counts; the margin is exact by the noise law, or by that of the sum of two draws."""
         quantities = [part.quantity for part in noisy]
-        steps = np.asarray(np.mean([part.values for part in noisy], axis=0, dtype=np.float64))
+        steps = np.sum([part.values for part in noisy], axis=0, dtype=np.float64) / _over(quantities[0])
         value = np.asarray(steps * float(quantities[0].grid), dtype=np.float64)
         expected = _accuracy(quantities, [part.law for part in noisy], confidence)
         return Estimate(
@@ -66,9 +67,10 @@ class _Counting(Measure):
         )
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
-        """The number itself, or half the sum of two, in steps of the weights where it has some."""
-        text = terms[0].name if len(terms) == 1 else f"({terms[0].name} + {terms[1].name}) / 2"
-        grid = terms[0].quantity.grid
+        """The number itself, the sum of two or half of it, in steps of the weights where it has some."""
+        grid, over = terms[0].quantity.grid, _over(terms[0].quantity)
+        text = " + ".join(term.name for term in terms)
+        text = text if over == 1 else f"({text}) / {over}"
         return Formula(text if grid == 1 else f"({text}) * {operand(grid)}")
 
     def expected(
@@ -91,6 +93,8 @@ class Count(_Counting):
     correlated Gaussian mechanism (Lebeda 2024, arXiv 2408.06853; Joseph and Yu 2024, arXiv 2309.15790) as integer
     queries: with the best split every count has standard deviation (1 + sqrt(k)) / (2 mu) instead of sqrt(k) / mu. Such
     a count may end in a half.
+
+    The whole of a share can also be told as the sum of its part and of the rest (``PlannedRatio.parts_of_whole``).
     """
 
     kind: ClassVar[str] = "count"
@@ -98,10 +102,11 @@ class Count(_Counting):
     method: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[tuple[str, ...]] = ("rows", "units")
     direct: ClassVar[bool] = True
-    joined: ClassVar[str] = (
-        "Half the sum of two noisy numbers, of all rows and of those that count less those that do not, so that it may "
-        "end in a half: {}."
-    )
+    joined: ClassVar[Mapping[str, str]] = {
+        "balance": "Half the sum of two noisy numbers, of all rows and of those that count less those that do not, so "
+        "that it may end in a half: {}.",
+        "rest": "The sum of two noisy numbers, of the part of a share and of the rest of its whole: {}.",
+    }
     other_form: ClassVar[Literal["centred"]] = "centred"
     weighs: ClassVar[bool] = True
     has_totals: ClassVar[bool] = True
@@ -174,6 +179,11 @@ class CountDistinct(_Counting):
         return (Quantity(kind="distinct", column=self.count_distinct, where=self.where),)
 
 
+def _over(first: Quantity) -> int:
+    """By what the sum of its numbers is divided: of a balance and all rows by two, of a rest and a part by one."""
+    return 2 if first.kind == "balance" else 1
+
+
 def _centred(plain: Quantity) -> tuple[Quantity, Quantity]:
     """The balance of a count, and all rows or units of the cell: it is half of their sum."""
     units = plain.kind == "units"
@@ -185,5 +195,5 @@ def _centred(plain: Quantity) -> tuple[Quantity, Quantity]:
 def _accuracy(quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction) -> Expected:
     law = laws[0] if len(laws) == 1 else SumLaw(laws[0], laws[1])
     grid = quantities[0].grid
-    unit = grid.numerator / (grid.denominator * len(laws))  # a quotient of integers is rounded once
+    unit = grid.numerator / (grid.denominator * _over(quantities[0]))  # a quotient of integers is rounded once
     return Expected(math.sqrt(law.variance) * unit, law.margin(confidence) * unit)

@@ -13,7 +13,7 @@ from dprelease.catalog.table import Table
 from dprelease.measures.base import Floats, Possible
 from dprelease.measures.clipped import Summed, clip_of, in_proportion, joint_margins, mean_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
-from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
+from dprelease.measures.tested.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 from dprelease.words import marked, phrase

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
@@ -22,8 +23,9 @@ from dprelease.measures.base import (
 )
 from dprelease.measures.count import Count
 from dprelease.measures.estimates import Estimate, Expected, Noisy
-from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.sum import Sum
+from dprelease.measures.tested.quotients import Draw, quotients, widest_reach, with_ends
+from dprelease.measures.tested.shares import error_of_parts, part_and_rest
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 from dprelease.words import marked, phrase
@@ -126,6 +128,10 @@ class PlannedRatio(Measure):
         first, second = (each.alternatives(table) for each in self.of)
         return tuple((*one, *other) for one, other in product(first, second))
 
+    def parts_of_whole(self, table: Table) -> tuple[Quantity, Quantity] | None:
+        """Of a share of rows what is counted above, and what is counted below and not above (``tested.shares``)."""
+        return part_and_rest(*self.of, table) if self.is_share else None
+
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """[0, 1] for a part of a whole; else on one side of 0 where the two measures' own limits say so.
 
@@ -158,8 +164,14 @@ class PlannedRatio(Measure):
         return (*first, *second)
 
     def error(self, quantities: Sequence[Quantity], variances: Sequence[float], count: int | None) -> float:
-        """At the ratio of :meth:`weights`; where both numbers share a draw, the sum of their two parts."""
+        """At the worst ratio, from the draws where both numbers are linear in them; else from the errors of the two."""
         above, below = self._split(quantities)
+        of_draws = self._coefficients(quantities)
+        if of_draws is not None:
+            variance = dict(zip(quantities, variances, strict=True))
+            ends = self._ends(above) or (-1.0, 1.0)
+            found = [math.fsum((a - end * b) ** 2 * variance[q] for q, (a, b) in of_draws.items()) for end in ends]
+            return math.sqrt(max(found)) / float(count or 1) * self.whole
         first = self.of[0].error(above, variances[: len(above)], count)
         second = self.of[1].error(below, variances[len(above) :], count)
         shared = not set(above).isdisjoint(below)
@@ -193,7 +205,10 @@ class PlannedRatio(Measure):
         if self.is_share:
             value, least, most = (np.clip(each, 0.0, 1.0) for each in (value, least, most))
         shared = {part.quantity for part in above} & {part.quantity for part in below}
-        error = _error(top.standard_error, np.abs(value) * bottom.standard_error, bool(shared)) / known
+        if any(part.quantity.kind == "rest" for part in noisy):
+            error = error_of_parts(self._coefficients([part.quantity for part in noisy]), noisy, value) / known
+        else:
+            error = _error(top.standard_error, np.abs(value) * bottom.standard_error, bool(shared)) / known
         return Estimate(value=value, standard_error=error, margin=np.maximum(value - least, most - value))
 
     def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
@@ -253,6 +268,9 @@ class PlannedRatio(Measure):
         if self.is_share:
             least, most = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
         worst = max(map(abs, ends))
+        if any(quantity.kind == "rest" for quantity in quantities):
+            found = self.error(quantities, [law.variance for law in laws], count)
+            return Expected(found, float(np.maximum(ratios - least, most - ratios).max()) * self.whole)
         shared = bool(set(above) & set(below))
         error = _error(top.standard_error or 0.0, worst * (bottom.standard_error or 0.0), shared) / count
         margin = np.maximum(ratios - least, most - ratios).max()
@@ -278,16 +296,25 @@ class PlannedRatio(Measure):
         self, quantities: Sequence[Quantity], laws: Sequence[Law], drawn: Sequence[str] = ()
     ) -> tuple[Draw, ...] | None:
         """Every draw that is in one of the two numbers or both; None where one of them is not linear in its own."""
+        found = self._coefficients(quantities)
+        if found is None:
+            return None
+        law = dict(zip(quantities, laws, strict=True))
+        of = dict(zip(quantities, drawn or [""] * len(quantities), strict=True))
+        return tuple(Draw(law[part], *weights, of[part]) for part, weights in found.items())
+
+    def _coefficients(self, quantities: Sequence[Quantity]) -> dict[Quantity, tuple[float, float]] | None:
+        """How often each quantity is in the upper and in the lower number; None where one is not linear in its own."""
         above, below = self._split(quantities)
         top, bottom = self.of[0].coefficients(above), self.of[1].coefficients(below)
         if top is None or bottom is None:
             return None
-        law, first, second = dict(zip(quantities, laws, strict=True)), dict[Quantity, float](), dict[Quantity, float]()
-        for weights, parts, sums in ((top, above, first), (bottom, below, second)):
-            for weight, part in zip(weights, parts, strict=True):
-                sums[part] = sums.get(part, 0.0) + float(weight)
-        of = dict(zip(quantities, drawn or [""] * len(quantities), strict=True))
-        return tuple(Draw(law[part], first.get(part, 0.0), second.get(part, 0.0), of[part]) for part in law)
+        found = dict.fromkeys(quantities, (0.0, 0.0))
+        for part, weight in zip(above, top, strict=True):
+            found[part] = (found[part][0] + float(weight), found[part][1])
+        for part, weight in zip(below, bottom, strict=True):
+            found[part] = (found[part][0], found[part][1] + float(weight))
+        return found
 
     @property
     def is_share(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar, Literal
 
@@ -39,9 +39,10 @@ class Sum(Summed):
     direct: ClassVar[bool] = True
     weighs: ClassVar[bool] = True
     has_totals: ClassVar[bool] = True
-    joined: ClassVar[str] = (
-        "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: {}."
-    )
+    joined: ClassVar[Mapping[str, str]] = {
+        "sum": "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy "
+        "count: {}."
+    }
     sum: str
 
     def described(self, table: Table, unit: str) -> str:

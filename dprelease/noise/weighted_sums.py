@@ -32,7 +32,7 @@ Of a single number P(|S + Z| > t) is worked out by the series above, too, with t
 
 **Their combinations** A S + B T, S and T independent: with Z of h times the standard deviation of the whole, the
 ripple is at most the sum of both, because ``|a b - a' b'| <= |a - a'| + |b - b'|`` for numbers of size 1 at most, and h
-times the whole is at least h times each part. So one number is enough for every quotient (``measures.quotient_reach``).
+times the whole is at least h times each part. So one number is enough for every quotient (``tested.quotient_reach``).
 """
 
 from __future__ import annotations

@@ -235,6 +235,8 @@ def hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece 
         return np.concatenate(TABLES_MECHANISMS[step.mechanism].draw_tables(boxes, step.scale))
     if step.gauge is not None:
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
+    if step.joined:  # numbers of finer cells: each has noise of its own
+        return np.concatenate([MECHANISMS[step.mechanism].draw(box, step.scale, sampler) for box in boxes])
     (only,) = boxes
     if step.residual is not None:
         residual = step.residual if piece is None else step.residual.of_nodes(len(piece.within.nodes))

@@ -190,6 +190,9 @@ def boxed(table: Table, quantity: Quantity, inside: Sequence[Sequence[Row]]) -> 
         ]
         columns = [np.array([entry[part] for entry in entries], dtype=np.int64) for part in range(3)]
         return ExactHistogram(len(inside), *columns)
+    if quantity.kind == "rest":
+        counted = [[row for row in rows if not holds(table, quantity.where, row)] for rows in inside]
+        quantity = quantity.model_copy(update={"kind": "nonnull" if quantity.column else "rows", "where": None})
     totals = [total(table, quantity, rows) for rows in counted]
     if quantity.kind == "balance":
         totals = [balance(table, quantity, of, rows) for of, rows in zip(counted, inside, strict=True)]

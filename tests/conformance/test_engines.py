@@ -79,11 +79,15 @@ def tables(draw: st.DrawFn) -> Table:
 
 @st.composite
 def quantities(draw: st.DrawFn) -> Quantity:
-    kind = draw(st.sampled_from(["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]))
+    kind = draw(
+        st.sampled_from(["rows", "nonnull", "balance", "rest", "sum", "square", "units", "distinct", "quantile"])
+    )
     if kind in ("rows", "units"):
         return Quantity(kind=kind)
-    if kind == "balance" and draw(st.booleans()):
-        return Quantity(kind=kind, where=draw(st.sampled_from(["amount > 0", "rank < 5 or area is null"])))
+    if kind == "rest" or (kind == "balance" and draw(st.booleans())):
+        column = draw(st.sampled_from([None, "area", "day"])) if kind == "rest" else None
+        where = draw(st.sampled_from(["amount > 0", "rank < 5 or area is null"]))
+        return Quantity(kind=kind, column=column, where=where)
     if kind in ("nonnull", "balance", "distinct"):
         names = ["area", "Code", "code", "day", "amount", "seen at", "region", "rank"]
         return Quantity(kind=kind, column=draw(st.sampled_from(names)))

@@ -64,6 +64,8 @@ def asked(kind: str) -> tuple[Quantity, ...]:
         Quantity(kind="nonnull", column="pay", weight=weight, where="town = 'x'"),
         Quantity(kind="balance", column="pay", weight=weight, where="pay < 20"),
         Quantity(kind="balance", weight=weight, where="pay < 20"),
+        Quantity(kind="rest", weight=weight, where="pay < 20"),
+        Quantity(kind="rest", column="pay", weight=weight, where="pay < 20"),
         summed,
         summed.model_copy(update={"centre": 425, "where": "sex = 1"}),
     )

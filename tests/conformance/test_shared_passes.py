@@ -38,7 +38,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
     by = data.draw(st.lists(st.sampled_from(["area", "Code", "code", "day"]), unique=True, max_size=2).map(tuple))
     conditions = data.draw(st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3, unique=True))
     inner = data.draw(st.sampled_from([None, *CONDITIONS]))
-    movable = quantities().filter(lambda each: each.kind != "balance")
+    movable = quantities().filter(lambda each: each.kind not in ("balance", "rest"))
     asked = [each.model_copy(update={"where": inner}) for each in data.draw(st.lists(movable, max_size=3))]
     asked = list(dict.fromkeys([COUNT, *asked]))
     moved = [

@@ -149,6 +149,8 @@ def quantities() -> list[Quantity]:
         Quantity(kind="balance", column="amount", **late),
         Quantity(kind="balance", **late),
         Quantity(kind="balance", **late, **cell),
+        Quantity(kind="rest", **late),
+        Quantity(kind="rest", column="amount", **late),
         *(Quantity(kind="distinct", column=name) for name in ("page", "seconds", "amount", "day", "adult")),
         Quantity(kind="distinct", column="page", **late),
         Quantity(kind="sum", **whole),

@@ -16,7 +16,7 @@ MADE_BY = {
     ("plan/lower/workloads.py", "Count"),
     ("release/tuning/fine_grids.py", "LARGEST_SQUARE"),
 }
-SHARED = {"dprelease.measures", "dprelease.measures.text", "dprelease.measures.quotients"}
+SHARED = {"dprelease.measures", "dprelease.measures.text", "dprelease.measures.tested.quotients"}
 COMPARING = "dprelease.measures.comparing."  # the room of what is made of published numbers: no kind is in it
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.measures.quotients import Draw, quotients
+from dprelease.measures.tested.quotients import Draw, quotients
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
@@ -40,6 +40,13 @@ WIDTHS = {  # the table of widths: shares of ten rows and more, by law in the or
     (100, 1000): (0.0120, 0.119, 0.0197, 0.0218),
     (700, 1000): (0.0141, 0.143, 0.0239, 0.0202),
 }
+PARTED = {  # shares whose part and rest were drawn: Laplace noise of scale 1, Gaussian noise of 5.49
+    (5, 100): (0.0566, 0.138),
+    (30, 100): (0.0422, 0.168),
+    (50, 100): (0.0400, 0.156),
+    (97, 100): (0.0539, 0.122),
+    (10, 20): (0.203, 0.784),
+}
 HALF = 300  # half of the clip of a mean, in steps of 100 of a clip of 60,000
 MEANS = ("laplace", "gauss", "gauss and laplace")
 MEAN_WIDTHS = {  # of cells of 10, 100 and 1,000 rows, a sixth of half the clip below its middle and 5/6 above it
@@ -50,12 +57,12 @@ MEAN_WIDTHS = {  # of cells of 10, 100 and 1,000 rows, a sixth of half the clip 
 }
 
 
-def noise(law: str, scale: int, size: int, chance: np.random.Generator) -> Floats:
+def noise(law: str, scale: float, size: int, chance: np.random.Generator) -> Floats:
     """Discrete Laplace noise as a difference of geometric ones; a Gaussian one by its definition."""
     if law == "laplace":
         p = 1 - np.exp(-1 / scale)
         return (chance.geometric(p, size) - chance.geometric(p, size)).astype(np.float64)
-    at = np.arange(-12 * scale, 12 * scale + 1)
+    at = np.arange(-int(12 * scale), int(12 * scale) + 1)
     weight = np.exp(-(at**2) / (2.0 * scale**2))
     return chance.choice(at, size, p=weight / weight.sum()).astype(np.float64)
 
@@ -72,6 +79,15 @@ def share(law: str, above: int, below: int, size: int, seed: int) -> tuple[float
         made = DiscreteLaplaceLaw if name == "laplace" else DiscreteGaussianLaw
         draws = (Draw(made(Fraction(scale)), 1.0, 0.0), Draw(made(Fraction(scale)), 0.0, 1.0))
     return tally(above + x, below + y, draws, (0.0, 1.0), above / below)
+
+
+def parted(law: str, above: int, below: int, size: int, seed: int) -> tuple[float, float]:
+    """The same of a share of which the part and the rest were drawn, each with noise of its own."""
+    chance, (name, scale) = np.random.default_rng(seed), law.split()
+    x, y = (noise(name, float(scale), size, chance) for _ in range(2))
+    made = DiscreteLaplaceLaw if name == "laplace" else DiscreteGaussianLaw
+    draws = (Draw(made(Fraction(scale)), 1.0, 1.0), Draw(made(Fraction(scale)), 0.0, 1.0))
+    return tally(above + x, below + x + y, draws, (0.0, 1.0), above / below)
 
 
 def mean(laws: str, centre: int, rows: int, size: int, seed: int) -> tuple[float, float]:
@@ -131,6 +147,16 @@ def test_shares_hold_and_are_as_wide_as_tabled(law: str, above: int, below: int)
 @pytest.mark.parametrize(("above", "below"), SHARES)
 def test_all_shares_hold_and_are_as_wide_as_tabled(law: str, above: int, below: int) -> None:
     check_share(law, above, below)
+
+
+@pytest.mark.parametrize("law", ["laplace 1", "gauss 5.49"])
+@pytest.mark.parametrize(("above", "below"), PARTED)
+def test_parts_and_rests_hold_and_are_as_wide_as_tabled(law: str, above: int, below: int) -> None:
+    held, width = parted(law, above, below, 2 * DRAWS, 5)
+    if held < LEAST:
+        held, _ = parted(law, above, below, 10 * DRAWS, 6)
+    assert held >= LEAST
+    assert width == pytest.approx(PARTED[above, below]["gauss" in law], rel=0.02)
 
 
 def test_means_hold_and_are_as_wide_as_tabled() -> None:

@@ -14,11 +14,11 @@ import pytest
 from dprelease.catalog.aggregate import Quantity
 from dprelease.measures import Noisy
 from dprelease.measures.count import Count
-from dprelease.measures.knorm_pairs import KNormPair
 from dprelease.measures.laws import KnownLaw
 from dprelease.measures.mean import Mean
-from dprelease.measures.quotients import Draw, quotients, reach_at, with_ends
 from dprelease.measures.ratio import PlannedRatio
+from dprelease.measures.tested.knorm_pairs import KNormPair
+from dprelease.measures.tested.quotients import Draw, quotients, reach_at, with_ends
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw

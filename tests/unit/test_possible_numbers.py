@@ -17,7 +17,8 @@ from dprelease.estimate import interval
 from dprelease.measures.ratio import PlannedRatio
 from dprelease.noise import MECHANISMS
 from dprelease.plan.document import Publish, ReleasePlan
-from dprelease.plan.verify.form import check_form, outcomes
+from dprelease.plan.verify.form import check_form
+from dprelease.plan.verify.mathematics.truth import outcomes
 from dprelease.publish.numbers import with_margin
 from dprelease.spec.load import load
 from tests.planned import plan_of

@@ -128,7 +128,7 @@ def test_lies_about_a_joint_step_are_refused() -> None:
     lies: list[tuple[dict[str, Any], str]] = [
         ({"gauge": Fraction(1, 2)}, "gauge"),
         ({"gauge": Fraction(2)}, "gauge"),
-        ({"gauge": None}, "noise for one|feed"),
+        ({"gauge": None}, "unknown mechanism|feed"),
         ({"joined": ()}, "part"),
         ({"joined": (other,)}, "quantities"),
         ({"joined": (Quantity(kind="balance", column="income"),)}, "quantities"),

@@ -94,7 +94,7 @@ def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
     return [item.where for item in quantities]
 
 
-_SUMS = ("rows", "nonnull", "balance", "sum", "square", "units")
+_SUMS = ("rows", "nonnull", "balance", "rest", "sum", "square", "units")
 
 
 def part_totals(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Keys | None) -> dict[str, PartTotals]:

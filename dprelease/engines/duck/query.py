@@ -127,6 +127,9 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     if quantity.kind == "balance":
         counting = quantity.model_copy(update={"kind": "rows" if quantity.column is None else "nonnull"})
         return 2 * _total(rows, table, counting, units) - _times(rows.count(), once)
+    if quantity.kind == "rest":
+        whole, part = _whole_and_part(quantity)
+        return _total(rows, table, whole, units) - _total(rows, table, part, units)
     if quantity.column is None:
         return _times(rows.count() if holds is None else _number(holds), once)
     value = rows[our_name(table, quantity.column)]
@@ -142,6 +145,9 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
 
 def _weighted(rows: Any, table: Table, quantity: Quantity, weight: Any) -> Any:
     """What every row contributes as often as it weighs; the engine is asked for no product beyond 62 bits."""
+    if quantity.kind == "rest":
+        whole, part = _whole_and_part(quantity)
+        return _weighted(rows, table, whole, weight) - _weighted(rows, table, part, weight)
     holds = _holds(rows, table, quantity)
     if quantity.column is not None:
         present = rows[our_name(table, quantity.column)].notnull()
@@ -150,6 +156,12 @@ def _weighted(rows: Any, table: Table, quantity: Quantity, weight: Any) -> Any:
         weight = weight * _contribution(steps(rows, table, quantity), quantity).cast("int64")
     counted = ibis.coalesce(weight.sum(where=holds), 0)
     return counted if quantity.kind != "balance" else 2 * counted - ibis.coalesce(weight.sum(), 0)
+
+
+def _whole_and_part(rest: Quantity) -> tuple[Quantity, Quantity]:
+    """A rest is the one less the other: a row of which the condition is null is in the whole alone."""
+    whole = rest.model_copy(update={"kind": "rows" if rest.column is None else "nonnull", "where": None})
+    return whole, whole.model_copy(update={"where": rest.where})
 
 
 def _times(count: Any, once: bool) -> Any:

@@ -1,7 +1,7 @@
 """The share of a number in a total that it is a part of: all shares that an exact test of the noise does not refuse.
 
 With A' the noisy part and T' the noisy total, W(r) = A' - r T' is noise alone at the true share r (the argument is that
-of ``measures.quotients``). Both are weighted sums of the same independent draws, so that W(r) is one, with the weights
+of ``tested.quotients``). Both are weighted sums of the same independent draws, so that W(r) is one, with the weights
 a - r b: its law knows what the two have in common. For brackets of r, with r_0 in the middle and T the total's noise,
 
     |W(r)| <= |W(r_0)| + |r - r_0| |T|,

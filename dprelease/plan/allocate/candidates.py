@@ -144,5 +144,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "total and residual counts, Laplace", Form(True, knorm=True, residuals=True, pure=True), "laplace", "epsilon"
     ),
     Candidate("total and residual counts, Gaussian", Form(True, knorm=True, residuals=True), "gaussian", "rho"),
+    Candidate("parts and rests, Laplace", Form(True, parts=True, pure=True), "laplace", "epsilon"),
+    Candidate("parts and rests, Gaussian", Form(True, parts=True), "gaussian", "rho"),
     Candidate("random-scale Gaussian counts", Form(True, knorm=True, random_scale=True), "gaussian", "rho"),
 )

@@ -13,7 +13,7 @@ from dprelease.measures import Expected
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.comparing.distances import Distances, noise_of_sum
 from dprelease.measures.comparing.parts import TwoSums, share_reach
-from dprelease.measures.quotients import Draw, reach_at
+from dprelease.measures.tested.quotients import Draw, reach_at
 from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.plan.document import PlannedQuery

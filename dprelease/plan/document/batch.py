@@ -150,11 +150,11 @@ def _shared(step: Measured, catalog: Catalog) -> tuple[Grouping, tuple[Quantity,
     Moving it changes no number where the keys are public and no bound of the query acts between it and the cells: then
     all that follows looks at one row at a time, and a row that does not count adds nothing to any total
     (docs/decisions/0060-shared-passes.md). A table of complete rows is counted in another way, and a balance weighs the
-    rows that count against others: it keeps the rows that are looked at as they are.
+    rows that count against others, as a rest leaves them out: they keep the rows that are looked at as they are.
     """
     grouping = step.aggregate.grouping
     bounded = grouping.max_groups is not None or grouping.max_rows_per_group is not None
-    balanced = any(part.kind == "balance" for part in step.parts)
+    balanced = any(part.kind in ("balance", "rest") for part in step.parts)
     if grouping.where is None or grouping.private or grouping.complete or bounded or balanced:
         return grouping, step.parts
     types = {column.name: column.type for column in catalog.tables[grouping.table].columns}

@@ -23,7 +23,7 @@ class Publish(GrownValue):
         intervals: ``nearest``: they are about the possible number that is nearest to the value
             (``estimate.intervals``). None: about the value, as in plans from before there was another way.
         quotients: ``tested``: of a mean and a ratio they are all that an exact test of the noise does not refuse
-            (``measures.quotients``). None: what the box of both margins allows, as in plans from before.
+            (``measures.tested.quotients``). None: what the box of both margins allows, as in plans from before.
         layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
             2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
             the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds. With 3, which plans

@@ -57,13 +57,14 @@ class Step(GrownValue):
     """One draw: a bounded aggregate, the mechanism that hides it, and what that costs.
 
     A joint step hides several quantities of the same cells with one vector of noise per cell; one over tables hides
-    the same quantity of several tables with one draw.
+    the same quantity of several tables with one draw. One of a part and a rest has two quantities of which every row
+    is in one, and independent noise on each of their numbers.
 
     Attributes:
         id: Unique in the plan; letters, digits, ``.``, ``-`` and ``_``.
         answers: The measures that it serves.
         aggregate: What the engine computes: the first quantity, and the only one but for a joint step.
-        joined: The further quantities of a joint step, over the same cells.
+        joined: The further quantities of a joint step over the same cells; the rest beside a part.
         mechanism: A name in ``MECHANISMS``; in ``JOINT_MECHANISMS`` for a joint step, in ``CHOICES`` for one that
             chooses, in ``SELECTIONS`` for one that selects keys.
         sensitivity: In grid steps (in scores, where it chooses), of all quantities together; ``verify`` derives it

@@ -35,6 +35,7 @@ class Form:
         residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
         random_scale: That draw is Gaussian noise of one secret scale, where there are so many counts that it can be
             less.
+        parts: The whole of a share is the sum of its part and of the rest, which are drawn together: a row is in one.
         pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise; with
             ``knorm`` all tables behind one K-norm draw, where one can hide them.
     """
@@ -45,6 +46,7 @@ class Form:
     residuals: bool = False
     random_scale: bool = False
     pure: bool = False
+    parts: bool = False
 
     @property
     def of_workloads(self) -> WorkloadNoise:
@@ -59,7 +61,17 @@ class Form:
 
 @dataclass(frozen=True)
 class Asked:
-    """One measure of one query, with every form of it."""
+    """One measure of one query, with every form of it.
+
+    Attributes:
+        query: The query's place in the spec.
+        name: The query.
+        label: The measure.
+        measure: What it is.
+        forms: Its quantities in every form.
+        count: The author's guess of rows per cell.
+        parted: Of the whole of a share the rest, and the part that is drawn with it.
+    """
 
     query: int
     name: str
@@ -67,6 +79,7 @@ class Asked:
     measure: Measure
     forms: tuple[tuple[Place, ...], ...]
     count: int | None
+    parted: tuple[Place, Place] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,7 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
     nothing of its own.
     """
     plainly = Counter(place for asked in group.members for place in asked.forms[0])
+    parted = form.parts and any(asked.parted for asked in group.members)
     needed = {
         (quantities[quantity].column, quantities[quantity].where)
         for asked in group.members
@@ -119,7 +133,7 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
             else:
                 better = form.joint_sums and all(plainly[place] > own[place] for place in other)
             chosen = other if better else chosen
-        found.append(chosen)
+        found.append(asked.parted if parted and asked.parted else chosen)
     taken = {(asked.query, asked.label): form for asked, form in zip(group.members, found, strict=True)}
     return [
         tuple(chain.from_iterable(taken[asked.query, label] for label in asked.measure.others)) or form

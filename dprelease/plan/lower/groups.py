@@ -9,6 +9,7 @@ correlated Gaussian, for which the total that all share must have every counted 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
@@ -75,7 +76,36 @@ def grouped(
             for each in wanted.get(key, ())
         )
         groups.append(Group(*key, members, of, len(counts.get(of, ()))))
+    groups = [_parted(each, catalog.tables[each.grouping.table], places) for each in groups]
     return tuple(places), tuple(groups)
+
+
+def _parted(group: Group, table: Table, places: dict[Quantity, int]) -> Group:
+    """The same, where wholes of shares know the rest and the part that they can be the sum of.
+
+    A whole is the whole of one part, the first that there is; and a count is the part of one whole, or it would be
+    drawn twice.
+    """
+    if group.grouping.private or group.grouping.complete:  # what is reconciled has draws of its own
+        return group
+    found: dict[Place, tuple[Place, Place]] = {}
+    taken = set[Place]()
+    own = {(asked.query, asked.label): asked.forms[0] for asked in group.members}
+    for asked in group.members:
+        parts = asked.measure.parts_of_whole(table)
+        if parts is None:
+            continue
+        (above,), (below,) = (own[asked.query, label] for label in asked.measure.others)
+        if below in found or {above, below} & taken or above in found:
+            continue
+        found[below] = ((above[0], places.setdefault(parts[1], len(places))), above)
+        taken |= {above, below}
+    if not found:
+        return group
+    members = (
+        replace(each, parted=found.get(each.forms[0][0]) if len(each.forms[0]) == 1 else None) for each in group.members
+    )
+    return replace(group, members=tuple(members))
 
 
 def _cells(key: _Key, asked: Sequence[Asking], catalog: Catalog) -> _Key:

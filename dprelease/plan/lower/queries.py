@@ -30,6 +30,7 @@ from dprelease.plan.lower.unscaled import (
     choice,
     clip_choice,
     counts_along,
+    disjoint,
     joint,
     ranking,
     selection,
@@ -188,11 +189,11 @@ class Lowering:
         return replace(found, clips=paid_for_clips(clips_drawn, clips)) if clips_drawn else found
 
     def _forms_taken(self, at: int, form: Form) -> list[tuple[Place, ...]]:
-        """Of each measure of a group; only these two words of ``form`` matter."""
-        found: list[tuple[Place, ...]] | None = self._known.get((at, form.joint_sums, form.centred_counts))
+        """Of each measure of a group; only these three words of ``form`` matter."""
+        key = (at, form.joint_sums, form.centred_counts, form.parts)
+        found: list[tuple[Place, ...]] | None = self._known.get(key)
         if found is None:
-            found = forms_taken(self.groups[at], form, self.quantities)
-            self._known[at, form.joint_sums, form.centred_counts] = found
+            found = self._known[key] = forms_taken(self.groups[at], form, self.quantities)
         return found
 
     def _counts(self, group: Group, quantity: int) -> bool:
@@ -203,17 +204,20 @@ class Lowering:
         return plain and counted.kind in ("rows", "nonnull") and counted.weight is None
 
     def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
-        """The needs in the order of the spec; with ``knorm`` the counts of the same cells together.
+        """The needs in the order of the spec; with ``knorm`` the counts of the same cells together, a rest by its part.
 
         Of more than fit into one draw as many go into each, so that their noise is the same: one more in one of two
         draws of a hundred moves it by less than a thousandth.
         """
         order = sorted(needs, key=lambda key: (needs[key][0][0].query, self._place(needs[key][0])))
+        part_of = dict(each.parted for group in self.groups for each in group.members if each.parted is not None)
         found: dict[object, list[tuple[int, int]]] = {}
         for at, quantity in order:
             group = self.groups[at]
-            together = forms.get(group.domain, Form()).knorm and self._counts(group, quantity)
-            found.setdefault(group.cells if together else (at, quantity), []).append((at, quantity))
+            form = forms.get(group.domain, Form())
+            together = form.knorm and self._counts(group, quantity)
+            own = part_of.get((at, quantity), (at, quantity)) if form.parts else (at, quantity)
+            found.setdefault(group.cells if together else own, []).append((at, quantity))
         return [part for keys in found.values() for part in in_even_parts(keys, _MOST_JOINED)]
 
     def _place(self, need: tuple[Asked, int]) -> tuple[int, int]:
@@ -244,6 +248,8 @@ class Lowering:
         first = next(iter(fed))[0]
         step = step_id(table_id(first, grouping.by, self.groupings[first]), word(quantities), names)
         relation = self.spec.privacy.neighboring
+        if any(each.kind == "rest" for each in quantities):
+            return disjoint(step, grouping, quantities, answers, self.catalog, relation)
         if len(quantities) > 1:
             return joint(step, grouping, quantities, answers, self.catalog, relation, wanted=form.ball)
         make = additive

@@ -11,7 +11,13 @@ from typing import Literal, NamedTuple
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
 from dprelease.catalog.factor import Factor, factor_sensitivity
 from dprelease.catalog.residual import Residual
-from dprelease.catalog.sensitivity import choice_reach, limits_of, selection_reach, sensitivity
+from dprelease.catalog.sensitivity import (
+    choice_reach,
+    limits_of,
+    selection_reach,
+    sensitivity,
+    sensitivity_of_parts,
+)
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BrokenPromiseError
 from dprelease.estimate.ranges import variances_of
@@ -36,6 +42,7 @@ __all__ = [
     "choice",
     "clip_choice",
     "counts_along",
+    "disjoint",
     "joint",
     "ranking",
     "selection",
@@ -69,7 +76,7 @@ class UnscaledStep:
     Attributes:
         id: The step's.
         aggregate: Its first quantity.
-        joined: Its further ones, where ``ball`` is given.
+        joined: Its further ones: where ``ball`` is given, and the rest beside the part of a share.
         answers: The measures that it feeds.
         sensitivity: The sensitivity of all of its quantities together.
         cells: Numbers per quantity; None where a selection decides.
@@ -189,6 +196,21 @@ def additive(
     aggregate = _aggregate(grouping, quantity)
     reach = sensitivity(aggregate, catalog, by)
     return UnscaledStep(step, aggregate, (), answers, reach, cells_of(grouping, catalog))
+
+
+def disjoint(
+    step: str,
+    grouping: Grouping,
+    quantities: Sequence[Quantity],
+    answers: tuple[Answer, ...],
+    catalog: Catalog,
+    by: Neighboring,
+) -> UnscaledStep:
+    """A part and a rest, which no row is in together: numbers of finer cells, each hidden by noise of its own."""
+    first, *others = quantities
+    aggregate = _aggregate(grouping, first)
+    reach = sensitivity_of_parts(aggregate, len(quantities), catalog, by)
+    return UnscaledStep(step, aggregate, tuple(others), answers, reach, cells_of(grouping, catalog))
 
 
 def choice(

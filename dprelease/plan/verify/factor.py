@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.measures import Expected
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.plan.verify.reach import _bounds, _cells, counts_as_said, heaviest, require
+from dprelease.plan.verify.reach import bounds_of, cells_of_step, counts_as_said, heaviest, require
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -73,7 +73,7 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     assert matrix is not None  # noqa: S101 - just required
     same = factor.matrix.shape == matrix.shape and bool((factor.matrix == matrix).all())
     require(same, f"{step.id} would draw by another matrix than its factor says")
-    rows = _bounds(plan, aggregate, once=False).rows
+    rows = bounds_of(plan, aggregate, once=False).rows
     each = heaviest(plan, step, aggregate.quantity)
     derived = _derived(matrix, math.prod(shape) // keys, rows, each, plan.neighboring)
     require(step.sensitivity == derived, f"{step.id} claims another sensitivity than its matrix has")
@@ -106,7 +106,7 @@ def _shape_of_classes(plan: ReleasePlan, step: Step) -> tuple[int, int]:
         classes = 1 + math.floor(Fraction(quantity.high - quantity.low, quantity.grain))
     require(2 <= classes <= _MOST_KEYS, f"{step.id} has too few or too many classes")
     require(step.factor is not None and step.factor.axis == 1, f"{step.id} has a factor that is not along its classes")
-    return _cells(plan, step.aggregate) or 0, classes
+    return cells_of_step(plan, step.aggregate) or 0, classes
 
 
 def _written(factor: Factor, keys: int) -> Whole | None:

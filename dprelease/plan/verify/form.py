@@ -11,14 +11,14 @@ from collections.abc import Collection, Hashable, Sequence
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import parse
-from dprelease.catalog.expressions.tree import Node
 from dprelease.catalog.table import Column, Table
 from dprelease.estimate.figures import COMPARED, STATES
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.verify.clips.chosen import check_chosen_grid
+from dprelease.plan.verify.mathematics.truth import outcomes
 from dprelease.plan.verify.reach import require
 
-__all__ = ["check_claim", "check_form", "outcomes"]
+__all__ = ["check_claim", "check_form"]
 
 _POST = (
     ("consistent",),
@@ -161,7 +161,7 @@ def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
     known = quantity.column is None or quantity.column in table.named
     require(known or quantity.column == table.unit_id, f"{name} measures a column that is not there")
     needed = quantity.kind not in ("rows", "units")
-    counts = quantity.kind == "balance" and quantity.where is not None  # rows that pass it less those that do not
+    counts = quantity.kind in ("balance", "rest") and quantity.where is not None  # of rows that do not pass it, too
     there = needed == (quantity.column is not None)
     require(there or counts, f"{name} measures a column that is not there")
     if quantity.kind not in ("sum", "square", "quantile"):
@@ -221,9 +221,6 @@ def _rising(axes: Collection[int], size: int) -> bool:
     return list(axes) == sorted(set(axes)) and all(0 <= at < size for at in axes)
 
 
-_ANY = frozenset(("true", "false", "null"))
-
-
 def check_claim(name: str, where: str | None, column: str | None, table: Table) -> None:
     """Refuse a measure that says its condition implies a value where it does not.
 
@@ -240,38 +237,3 @@ def check_claim(name: str, where: str | None, column: str | None, table: Table) 
     require(where is not None and column in columns, f"{name} is said to be a part of a whole, and is none")
     root = parse(where or "", columns).root
     require("true" not in outcomes(root, str(column)), f"{name} counts rows above that need not be counted below")
-
-
-def outcomes(node: Node, null: str) -> frozenset[str]:
-    """What a tree can give where one column is null and nothing is known of the others: true, false, null.
-
-    Of what is no boolean, ``true`` stands for any value. The operands are taken for independent, so that nothing that
-    can happen is left out.
-    """
-    if node.kind == "column":
-        return frozenset(("null",)) if node.value == null else _ANY
-    if node.kind == "literal":
-        word = "null" if node.value is None else str(node.value).lower() if isinstance(node.value, bool) else "true"
-        return frozenset((word,))
-    parts = [outcomes(part, null) for part in node.parts]
-    if node.kind in ("and", "or"):
-        weak, strong = ("true", "false") if node.kind == "and" else ("false", "true")
-        found = set()
-        if any(strong in part for part in parts):
-            found.add(strong)
-        if all(weak in part for part in parts):
-            found.add(weak)
-        if any("null" in part for part in parts) and all({"null", weak} & part for part in parts):
-            found.add("null")
-        return frozenset(found)
-    if node.kind == "not":
-        return frozenset({"true": "false", "false": "true", "null": "null"}[each] for each in parts[0])
-    if node.kind == "is_null":
-        return frozenset("true" if each == "null" else "false" for each in parts[0])
-    if node.kind in ("coalesce", "case"):
-        return _ANY
-    if node.kind == "nullif":
-        parts = parts[:1]
-    if any(part == {"null"} for part in parts):
-        return frozenset(("null",))
-    return _ANY

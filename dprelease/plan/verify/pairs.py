@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step, Workload
-from dprelease.plan.verify.reach import _bounds, heaviest, require
+from dprelease.plan.verify.reach import bounds_of, heaviest, require
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["check_pairs"]
@@ -69,7 +69,7 @@ def _check(plan: ReleasePlan, workload: Workload) -> None:
         require(sum(other.step == take.step for other in workload.takes) == 1, f"{step.id} is taken twice")
         draws.append(_drawn(workload, take.level, take.axes, step))
         claimed += float((step.common or 0) / step.scale**2)
-        rows.add(_bounds(plan, step.aggregate, once=False).rows * heaviest(plan, step, step.aggregate.quantity))
+        rows.add(bounds_of(plan, step.aggregate, once=False).rows * heaviest(plan, step, step.aggregate.quantity))
     require(len(rows) == 1, f"{workload.name} bounds the rows of a unit in several ways")
     table = plan.catalog.tables[workload.table]
     sizes = tuple(len(table.column(name).keys or ()) for name in workload.attributes)

@@ -16,7 +16,17 @@ from dprelease.plan.verify.units import Bounds, derived, half_point, proved_shif
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["broken", "check_reach", "counts_as_said", "heaviest", "keys_of_one", "require"]
+__all__ = [
+    "bounds_of",
+    "broken",
+    "cells_of_step",
+    "check_norms",
+    "check_reach",
+    "counts_as_said",
+    "heaviest",
+    "keys_of_one",
+    "require",
+]
 
 _SHARE = Fraction(1, 4)
 _ALL_ROWS = 6  # up to so many quantities every row of zeros and ones is tried
@@ -49,7 +59,7 @@ def check_reach(plan: ReleasePlan, step: Step) -> None:
     Raises:
         BrokenPromiseError: If the step claims anything else.
     """
-    cells = sum(table.cells for table in step.tables) or _cells(plan, step.aggregate)
+    cells = sum(table.cells for table in step.tables) or cells_of_step(plan, step.aggregate)
     cells = 1 if step.mechanism == "exponential_clip" else cells  # one choice for all of them
     require(step.cells == cells, f"{step.id} has another number of cells")
     require(not step.tables or step.gauge is not None, f"{step.id} counts in several tables without a gauge")
@@ -68,7 +78,8 @@ def check_reach(plan: ReleasePlan, step: Step) -> None:
         _check_sensitivity(plan, step)
 
 
-def _cells(plan: ReleasePlan, grouping: Grouping) -> int | None:
+def cells_of_step(plan: ReleasePlan, grouping: Grouping) -> int | None:
+    """The number of cells of a grouping; None where a noisy selection decides."""
     if grouping.private:
         return None
     table = plan.catalog.tables[grouping.table]
@@ -81,9 +92,9 @@ def _cells(plan: ReleasePlan, grouping: Grouping) -> int | None:
     return every - len(left_out)
 
 
-def _bounds(plan: ReleasePlan, grouping: Grouping, once: bool) -> Bounds:
+def bounds_of(plan: ReleasePlan, grouping: Grouping, once: bool) -> Bounds:
     """What one unit has at most; with ``once`` all of its rows in one cell are one contribution."""
-    table, cells = plan.catalog.tables[grouping.table], _cells(plan, grouping)
+    table, cells = plan.catalog.tables[grouping.table], cells_of_step(plan, grouping)
     if table.unit_id is None:
         return Bounds(1, 1, 1, cells)
     unbounded = 1 << 62
@@ -111,7 +122,7 @@ def heaviest(plan: ReleasePlan, step: Step, quantity: Quantity) -> int:
     assert declared is not None  # noqa: S101 - just required
     same = (asked.column, asked.step, asked.clip) == (declared.column, declared.step, declared.clip)
     require(same, f"{step.id} has other weights than its table")
-    sums = quantity.kind in ("rows", "nonnull", "balance", "sum") and quantity.per == "row"
+    sums = quantity.kind in ("rows", "nonnull", "balance", "rest", "sum") and quantity.per == "row"
     require(sums, f"{step.id} has weights of what is no sum over rows")
     return declared.clip
 
@@ -129,10 +140,10 @@ def _check_sensitivity(plan: ReleasePlan, step: Step) -> None:
     once = quantity.kind == "units" or (quantity.per == "unit_cell" and quantity.kind in at_once)
     # A row that weighs w is w rows, which all do the same; 0 is among the ends, so that a lighter one moves less.
     ends = [heaviest(plan, step, quantity) * end for end in _ends(quantity)]
-    _check_claim(step, _bounds(plan, step.aggregate, once), min(ends), max(ends), plan.neighboring)
+    check_norms(step, bounds_of(plan, step.aggregate, once), min(ends), max(ends), plan.neighboring)
 
 
-def _check_claim(step: Step, bounds: Bounds, low: int, high: int, neighboring: Neighboring) -> None:
+def check_norms(step: Step, bounds: Bounds, low: int, high: int, neighboring: Neighboring) -> None:
     """The four norms as derived; worst cases as derived, or none, which claims nothing, for units with several rows."""
     known, claimed = derived(bounds, low, high, neighboring), step.sensitivity
     norms = [(each.l0, each.l1, each.l2_squared, each.linf) for each in (known, claimed)]
@@ -171,18 +182,18 @@ def _check_choice(plan: ReleasePlan, step: Step) -> None:
         require(counts, f"{step.id} ranks by what is no count")
         lengths = [query.ranking.k for query in plan.queries if query.ranking and query.ranking.step == step.id]
         require(lengths == [rounds] and rounds <= (step.cells or 0), f"{step.id} chooses a list of another length")
-        r = _bounds(plan, step.aggregate, quantity.kind == "units").per_group
+        r = bounds_of(plan, step.aggregate, quantity.kind == "units").per_group
         # Keys of a unit that leaves, of one that enters, and of neither.
         changes = (0, r) if plan.neighboring is Neighboring.ADD_REMOVE else (-r, 0, r)
         require(spread == max(changes) - min(changes), f"{step.id} claims another spread of its scores")
         candidates = step.cells
     elif quantity.chosen is not None:
-        rows = _bounds(plan, step.aggregate, once=False).rows
+        rows = bounds_of(plan, step.aggregate, once=False).rows
         require(rounds == 1 and spread == rows * spread_of_one_row(), f"{step.id} claims another reach of its scores")
         candidates = len(quantity.chosen.candidates)
     else:
         require(quantity.kind == "quantile" and quantity.at is not None, f"{step.id} chooses no quantile")
-        bounds = _bounds(plan, step.aggregate, once=False)
+        bounds = bounds_of(plan, step.aggregate, once=False)
         sound = quantile_claims(bounds, quantity.at or Fraction(0), plan.neighboring)
         require((rounds, spread) in sound, f"{step.id} claims another reach of its scores")
         candidates = quantity.high - quantity.low + 1
@@ -200,8 +211,8 @@ def _check_selection(plan: ReleasePlan, step: Step) -> None:
     require(step.aggregate.private, f"{step.id} selects keys that are public")
     units = step.aggregate.quantity.kind == "units" and step.aggregate.quantity.where is None
     require(units, f"{step.id} selects keys by something else than their units")
-    bounds = _bounds(plan, step.aggregate, once=True)
-    _check_claim(step, bounds, 0, 1, plan.neighboring)
+    bounds = bounds_of(plan, step.aggregate, once=True)
+    check_norms(step, bounds, 0, 1, plan.neighboring)
     require(selecting.threshold > 1, f"{step.id} has a threshold that one unit reaches without noise")
     least = step.aggregate.min_units or 1
     require(selecting.threshold >= least, f"{step.id} shows keys of fewer units than the spec allows")
@@ -219,7 +230,7 @@ def _check_selection(plan: ReleasePlan, step: Step) -> None:
 
 def keys_of_one(plan: ReleasePlan, step: Step) -> int:
     """How many keys one unit has at most in the cells of a step."""
-    return _bounds(plan, step.aggregate, once=True).groups
+    return bounds_of(plan, step.aggregate, once=True).groups
 
 
 def _check_joint(plan: ReleasePlan, step: Step) -> None:
@@ -283,8 +294,8 @@ def _check_tables(plan: ReleasePlan, step: Step) -> None:
     for table in step.tables:
         own = aggregate.model_copy(update={"by": table.by})
         require(set(table.by) <= set(aggregate.complete), f"{step.id} counts rows that are in some of its tables only")
-        require(table.cells == _cells(plan, own), f"{step.id} has a table of another size")
-        bounds = _bounds(plan, own, once=False)
+        require(table.cells == cells_of_step(plan, own), f"{step.id} has a table of another size")
+        bounds = bounds_of(plan, own, once=False)
         norms.append(derived(bounds, 0, each, plan.neighboring))
         rows = max(rows, bounds.rows)
     claimed = step.sensitivity

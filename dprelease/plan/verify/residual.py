@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify.reach import _bounds, heaviest, require
+from dprelease.plan.verify.reach import bounds_of, heaviest, require
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -57,7 +57,7 @@ def check_residual(plan: ReleasePlan, step: Step) -> None:
     require(rising, f"{step.id} is contrasted along columns that it does not have")
     require(all(shape[at] > 1 for at in residual.axes), f"{step.id} is contrasted along a column with one key")
     require(residual.grain >= 1, f"{step.id} has a lattice without a grain")
-    rows = _bounds(plan, aggregate, once=False).rows
+    rows = bounds_of(plan, aggregate, once=False).rows
     each = heaviest(plan, step, aggregate.quantity)
     derived = _derived(shape, residual.axes, residual.grain, rows, each, plan.neighboring)
     require(step.sensitivity == derived, f"{step.id} claims another sensitivity than its contrasts have")

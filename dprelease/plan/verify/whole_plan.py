@@ -35,6 +35,7 @@ from dprelease.plan.verify.pairs import check_pairs
 from dprelease.plan.verify.periods import misread, unparted, untied
 from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify.residual import check_residual
+from dprelease.plan.verify.shares.parts import are_whole, check_apart, is_parted
 from dprelease.plan.verify.totals import feeds_of_totals
 from dprelease.plan.verify.workloads import check_invariants, check_workloads, check_zeros, feeds_of_workloads
 from dprelease.privacy.budget import Loss
@@ -65,7 +66,7 @@ def _derived(plan: ReleasePlan) -> Loss:
     _check_times(plan)
     _check_accounts(plan)
     for step in plan.steps:
-        check_step = check_reach if step.residual is None else check_residual
+        check_step = check_apart if is_parted(step) else check_reach if step.residual is None else check_residual
         (check_step if step.factor is None else check_factor)(plan, step)
         require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
     check_clips(plan)
@@ -197,6 +198,10 @@ def _fed_by(found: Fed, measures: Sequence[Measure], query: PlannedQuery, table:
 
     if any(fed(form, _of_its_rows) for form in first.alternatives(table)):
         return True
+    if len(found) > 1 and found[0][0].kind == "rest" and first.counted is not None:
+        (rest, one), (part, other), *left = found
+        together = one and other and are_whole((rest, part), first.quantities(table)[0], table)
+        return together and _fed_by(left, others, query, table)
     narrowed = first.model_copy(update={"where": _and(query.where, first.where, table)})
     return any(fed(form, _centred) for form in narrowed.alternatives(table))
 

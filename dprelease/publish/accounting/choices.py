@@ -164,7 +164,8 @@ def laws_of_loss(plan: ReleasePlan) -> str:
 
 def joins(plan: ReleasePlan) -> bool:
     """Whether a draw hides several numbers of a cell together, in a norm of their own."""
-    return any(step.joined and step.mechanism not in ("total_residual", "random_scale") for step in plan.steps)
+    by_others = ("total_residual", "random_scale")
+    return any(step.gauge is not None and step.joined and step.mechanism not in by_others for step in plan.steps)
 
 
 def joins_by_total(plan: ReleasePlan) -> bool:

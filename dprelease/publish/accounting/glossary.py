@@ -237,6 +237,8 @@ def quantity_words(quantity: Quantity) -> str:
     'pay less 1, in steps of 0.01'
     """
     only = f", where {quantity.where}" if quantity.where is not None else ""
+    if quantity.kind == "rest":
+        only = f", but for those where {quantity.where}"
     rest = ", less all others" if quantity.kind == "balance" and only else ""
     weight = "" if quantity.weight is None else weighed(quantity.weight)
     return _measured(quantity) + only + rest + weight
@@ -257,6 +259,7 @@ def _measured(quantity: Quantity) -> str:
         "units": "units, each once",
         "nonnull": f"units with a value of {column}" if together else f"rows with a value of {column}",
         "balance": _counted(quantity),
+        "rest": "rows" if column is None else f"rows with a value of {column}",
         "distinct": f"different values of {column}",
     }
     if quantity.kind in counts:
@@ -328,9 +331,13 @@ def _methods(models: Mapping[str, type[Measure]], kinds: Set[str]) -> list[str]:
 def _counts_and_sums(made: Sequence[Made], workloads: bool) -> Iterator[str]:
     """Which of them are measurements as they stand, and what the others are made of."""
     models = [each for each in MEASURES.values() if each.direct]
-    fed = {each.kind: [(name, len(parts)) for name, kind, parts in made if kind == each.kind] for each in models}
-    single = [each.plural for each in models if any(size == 1 for _, size in fed[each.kind])]
-    joined = {each.joined: [name for name, size in fed[each.kind] if size == 2] for each in models}
+    fed = {each.kind: [(name, parts) for name, kind, parts in made if kind == each.kind] for each in models}
+    single = [each.plural for each in models if any(len(parts) == 1 for _, parts in fed[each.kind])]
+    joined = {
+        sentence: [name for name, parts in fed[each.kind] if len(parts) == 2 and parts[0].kind == first]
+        for each in models
+        for first, sentence in each.joined.items()
+    }
     if single:
         names = " and ".join([single[0], *(each.lower() for each in single[1:])])
         but = ", but for those named next," if any(joined.values()) or workloads else ""

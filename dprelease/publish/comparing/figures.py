@@ -16,7 +16,7 @@ from dprelease.measures import Measure, Noisy, Possible
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.comparing.distances import Distances, noise_of_sum
 from dprelease.measures.comparing.parts import TwoSums, share_sets
-from dprelease.measures.quotients import Draw, quotients
+from dprelease.measures.tested.quotients import Draw, quotients
 from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.publish.base import key_as_text

@@ -1,7 +1,7 @@
 """How much noise is enough for a quotient: a q(r) such that |W(r)| is larger with probability alpha at most.
 
 W(r) = A' - r B' at the true quotient r is the sum of (a_i - r b_i) x_i over the draws behind two noisy numbers
-(``measures.quotients``). For every bracket of quotients one q is found that is enough for each r in it: the least of
+(``tested.quotients``). For every bracket of quotients one q is found that is enough for each r in it: the least of
 several that are proved, by adding margins up, by the normal law, and by the exact laws of two draws.
 """
 
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.measures.knorm_pairs import KNormPair
 from dprelease.measures.laws import KnownLaw, SharedLaw, draw_blocks, tail_above
+from dprelease.measures.tested.knorm_pairs import KNormPair
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw

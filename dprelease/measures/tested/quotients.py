@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.measures.estimates import Estimate
-from dprelease.measures.quotient_reach import Draw, box_margins, reaches
+from dprelease.measures.tested.quotient_reach import Draw, box_margins, reaches
 
 __all__ = ["Draw", "quotients", "reach_at", "widest_reach", "with_ends"]
 
@@ -58,7 +58,8 @@ def quotients(
     """The least and the largest quotient that the noise does not refuse, among those that are possible.
 
     Where the two noisy numbers could not be true ones (their quotient is outside of what is possible), the set is
-    joined with that of the nearest pair which could: a larger set is as valid, and none is empty.
+    joined with that of the nearest pair which could: a larger set is as valid, and none is empty. Where a part and a
+    rest were drawn, the nearest pair has one of these two at 0, and is taken where nothing possible is in the set.
 
     Args:
         above: The noisy upper numbers, ``(cells,)``.
@@ -78,11 +79,15 @@ def quotients(
         return low, high
     top, bottom = above[known], below[known]
     least, most = (-math.inf if possible[0] is None else possible[0], math.inf if possible[1] is None else possible[1])
-    nearest = np.clip(top / bottom, least, most) * bottom
     found = _sets(top, bottom, tuple(draws), (least, most), confidence, floor)
-    moved = (top < least * bottom) | (top > most * bottom)
+    if (least, most) == (0.0, 1.0) and all(each.above in (0.0, each.below) for each in draws):
+        part, moved = np.maximum(top, 0.0), np.isnan(found[0])
+        nearest = part, part + np.maximum(bottom - top, 0.0)
+    else:
+        nearest = np.clip(top / bottom, least, most) * bottom, bottom
+        moved = (top < least * bottom) | (top > most * bottom)
     if moved.any():
-        again = _sets(nearest[moved], bottom[moved], tuple(draws), (least, most), confidence, floor)
+        again = _sets(nearest[0][moved], nearest[1][moved], tuple(draws), (least, most), confidence, floor)
         found[0][moved] = np.fmin(found[0][moved], again[0])
         found[1][moved] = np.fmax(found[1][moved], again[1])
     low[known], high[known] = (np.clip(end, least, most) for end in found)
