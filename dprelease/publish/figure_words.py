@@ -197,7 +197,7 @@ def suppressed(plan: ReleasePlan, table: PublishedTable) -> npt.NDArray[np.bool_
 
     The measure that decides is blank in exactly those: ``estimate`` withholds a row where it is below or unknown.
     """
-    query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
+    query = None if table.derived else plan.query(table.name)
     if query is None or query.suppress_below is None:
         return np.zeros(table.cells, dtype=bool)
     decides = next(each for each in table.measures if each.name == query.suppress_below[0])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -44,6 +45,8 @@ __all__ = [
     "ReleaseInfo",
     "ReleasePlan",
 ]
+
+T = TypeVar("T")
 
 
 def _feed(value: Any) -> Any:
@@ -153,7 +156,7 @@ class ReleasePlan(GrownValue):
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation", "office", "geography")
-    __slots__ = ("_known_events",)  # no field, as those of ``Value``
+    __slots__ = ("_known_results",)  # no field, as those of ``Value``
     format: Literal[1] = 1
     release: ReleaseInfo
     spec_fingerprint: str
@@ -187,12 +190,7 @@ class ReleasePlan(GrownValue):
     @property
     def events(self) -> tuple[Event, ...]:
         """What each step costs, with all that prices a group of units; worked out once."""
-        try:
-            known: tuple[Event, ...] = object.__getattribute__(self, "_known_events")
-        except AttributeError:
-            known = tuple(step.event_under(self.neighboring) for step in self.steps)
-            object.__setattr__(self, "_known_events", known)
-        return known
+        return self.once(_events)
 
     @property
     def event(self) -> Composed:
@@ -243,9 +241,37 @@ class ReleasePlan(GrownValue):
         """The workload of that name."""
         return next(each for each in self.workloads if each.name == name)
 
+    def query(self, name: str) -> PlannedQuery | None:
+        """The query of that name; None: there is none."""
+        return self.once(_queries_by_name).get(name)
+
     def step(self, step_id: str) -> Step:
-        """The step of that id."""
-        return next(step for step in self.steps if step.id == step_id)
+        """The step of that id.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self.once(_steps_by_id)[step_id]
+
+    def find_step(self, step_id: str) -> Step | None:
+        """The step of that id; None: there is none."""
+        return self.once(_steps_by_id).get(step_id)
+
+    def once(self, work: Callable[[ReleasePlan], T]) -> T:
+        """What a pure function makes of this plan, worked out when it is first asked for.
+
+        Args:
+            work: Defined in a module, and of nothing but the plan: not of the language that is spoken, for one.
+        """
+        try:
+            known: dict[Callable[[ReleasePlan], Any], Any] = object.__getattribute__(self, "_known_results")
+        except AttributeError:
+            known = {}
+            object.__setattr__(self, "_known_results", known)
+        if work not in known:
+            known[work] = work(self)
+        found: T = known[work]
+        return found
 
     def taken(self, step_id: str) -> Measured:
         """The step or the invariant of that id."""
@@ -317,6 +343,18 @@ class ReleasePlan(GrownValue):
         selections = {query.name: query.selection for query in self.queries}
         whole_steps = with_cubes(tuple(in_one_piece(others, selections, self.catalog)), self.catalog)
         return (*in_their_pieces(self.steps, pieces), *whole_steps)
+
+
+def _events(plan: ReleasePlan) -> tuple[Event, ...]:
+    return tuple(step.event_under(plan.neighboring) for step in plan.steps)
+
+
+def _queries_by_name(plan: ReleasePlan) -> Mapping[str, PlannedQuery]:
+    return {each.name: each for each in reversed(plan.queries)}  # of equal names the first
+
+
+def _steps_by_id(plan: ReleasePlan) -> Mapping[str, Step]:
+    return {each.id: each for each in reversed(plan.steps)}
 
 
 class FrozenPlan(Value):

@@ -27,14 +27,17 @@ def coarser_query(plan: ReleasePlan, query: PlannedQuery) -> PlannedQuery | None
         plan: The release.
         query: Whose numbers are unreliable.
     """
-    found = [each for each in plan.queries if _is_coarser(each, query)]
+    keys = set(query.by)
+    others = plan.queries if keys else ()
+    found = [each for each in others if len(each.by) < len(keys) and _is_coarser(each, query, keys)]
     return max(found, key=lambda each: len(each.by), default=None)
 
 
-def _is_coarser(other: PlannedQuery, query: PlannedQuery) -> bool:
-    same = (other.table, other.where, other.ranges) == (query.table, query.where, query.ranges)
-    shared = any(each in query.measures.values() for each in other.measures.values())
-    return same and shared and set(other.by) < set(query.by)
+def _is_coarser(other: PlannedQuery, query: PlannedQuery, keys: set[str]) -> bool:
+    same = other.table == query.table and other.where == query.where and other.ranges == query.ranges
+    if not same or not keys > set(other.by):
+        return False
+    return any(each in query.measures.values() for each in other.measures.values())
 
 
 def _unreliable(plan: ReleasePlan) -> Iterator[str]:

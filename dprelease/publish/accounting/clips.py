@@ -52,15 +52,15 @@ def clips_of(plan: ReleasePlan, query: PlannedQuery, measurements: Mapping[str, 
         query: One of its queries.
         measurements: By step id.
     """
-    by_id = {step.id: step for step in plan.steps}
     fed: dict[str, list[str]] = {}
     for label, feeds in query.inputs.items():
         for feed in feeds:
-            clip = by_id[feed.step].clipped_by if feed.step in by_id else None
+            step = plan.find_step(feed.step)
+            clip = None if step is None else step.clipped_by
             if clip is not None and label not in fed.setdefault(clip, []):
                 fed[clip].append(label)
     return tuple(
-        _told(plan, by_id[name], tuple(labels), int(measurements[name].values[0]))
+        _told(plan, plan.step(name), tuple(labels), int(measurements[name].values[0]))
         for name, labels in fed.items()
         if name in measurements
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -149,6 +149,10 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
     A draw that serves several queries counts for each of them in equal parts in ``share``, so that the shares add up
     to one; ``rho`` is of all draws that the query needs, as if it had been released alone.
     """
+    return [dict(row) for row in plan.once(_allocation)]
+
+
+def _allocation(plan: ReleasePlan) -> tuple[Mapping[str, Any], ...]:
     served = _served(plan)
     needed: dict[str, list[Step]] = {}
     for step in plan.steps:
@@ -171,7 +175,7 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
                 "reveals": str(spent.reveals),
             }
         )
-    return [*found, *(row for workload in plan.workloads for row in _of_workload(plan, workload))]
+    return (*found, *(row for workload in plan.workloads for row in _of_workload(plan, workload)))
 
 
 def _of_workload(plan: ReleasePlan, workload: Workload) -> Iterator[dict[str, Any]]:

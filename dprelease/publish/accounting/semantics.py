@@ -90,6 +90,10 @@ def semantics(plan: ReleasePlan) -> tuple[Meaning, ...]:
     Pure, and the same for equal plans; the losses are upper bounds at the certified delta, or at the delta that is
     given with them.
     """
+    return plan.once(_semantics)
+
+
+def _semantics(plan: ReleasePlan) -> tuple[Meaning, ...]:
     certified, every = plan.loss[plan.certified], len(plan.steps)
     change = steps_of_a_change(plan.neighboring)
     found = [Meaning("unit", 1, every, certified)]

@@ -249,9 +249,8 @@ def _at_chosen_clip(
     plan: ReleasePlan, formula: str, inputs: list[tuple[str, int]]
 ) -> tuple[str, list[tuple[str, int]]]:
     """A formula at the largest clip, times what noise has chosen over that: numbers are in proportion to the clip."""
-    steps = {step.id: step for step in plan.steps}
-    fed = (steps[name] for name, _ in inputs if name in steps)
-    clipped = next((step for step in fed if step.clipped_by is not None), None)
+    fed = (plan.find_step(name) for name, _ in inputs)
+    clipped = next((step for step in fed if step is not None and step.clipped_by is not None), None)
     if clipped is None or clipped.clipped_by is None or clipped.aggregate.quantity.chosen is None:
         return formula, inputs
     top = clipped.aggregate.quantity.chosen.top

@@ -220,7 +220,7 @@ def _about(content: Content, table: PublishedTable) -> dict[str, str]:
     """What a reader of the file must know that its columns do not say."""
     if table.derived:
         return {"description": f"Derived after the noise: {table.derived}"}
-    query = next((each for each in content.plan.queries if each.name == table.name), None)
+    query = content.plan.query(table.name)
     lines = () if query is None else clip_lines(content.plan, query, content.measurements)
     return {"description": " ".join(lines)} if lines else {}
 

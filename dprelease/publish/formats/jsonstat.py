@@ -156,7 +156,7 @@ def _of_metrics(content: Content, table: PublishedTable, parts: Parts) -> dict[s
 
 def _meaning(content: Content, table: PublishedTable, measure: PublishedMeasure) -> str:
     plan = content.plan
-    query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
+    query = None if table.derived else plan.query(table.name)
     if measure.compared is not None:
         return f"{measure.name}: {measure.compared.described()}"
     if measure.measure is None or query is None:

@@ -128,7 +128,7 @@ def _measure(measure: Measure, name: str, at: tuple[str, ...], names: Names) -> 
 
 
 def _table(plan: ReleasePlan, names: Names, table: PublishedTable) -> PublishedTable:
-    query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
+    query = None if table.derived else plan.query(table.name)
     workload = None if query is None else query.workload
     title = names.said("queries", table.name, "title", language=spoken().tag) or table.title
     columns = _columns_of(plan, query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
@@ -152,7 +153,7 @@ def section_of(
         blank=_blank(table),
         moved=moved,
         charts=charts_of(table),
-        map=map_of(table, content.plan.geography) if table.name in _mapped(content) else None,
+        map=map_of(table, content.plan.geography) if _is_mapped(content, table) else None,
         downloads=downloads(table.name, files),
         pages=pages,
         crosstabs=crosstabs,
@@ -172,10 +173,18 @@ def _blank(table: PublishedTable) -> int:
     return sum(each.status.count("blank") for each in own) - table.suppressed * len(own)
 
 
-def _mapped(content: Content) -> list[str]:
-    """The first tables whose one key has boundaries."""
+def _is_mapped(content: Content, table: PublishedTable) -> bool:
+    """Whether a table is one of the first whose one key has boundaries."""
     columns = {each.column for each in content.plan.geography}
-    return [table.name for table in content.tables if {*_key_names(table)} <= columns and _key_names(table)][:MOST_MAPS]
+    if not _are_of(columns, table):
+        return False
+    return table.name in islice((each.name for each in content.tables if _are_of(columns, each)), MOST_MAPS)
+
+
+def _are_of(columns: set[str], table: PublishedTable) -> bool:
+    """Whether a table has keys, and all of them are of these columns."""
+    names = _key_names(table)
+    return bool(names) and columns.issuperset(names)
 
 
 def _key_names(table: PublishedTable) -> list[str]:
