@@ -1,0 +1,141 @@
+"""What the draws of a series of periods say of each period and of sums of them, and how far that errs.
+
+In every period t one draw has the noisy ``y_t = c_0 x_t + ... + c_(b-1) x_(t-b+1) + z_t``, z_t independent and of one
+variance (``catalog.series.band``). The table of period t is then estimated without bias by
+
+    ``h_0 y_t + h_1 y_(t-1) + ... + h_(t-1) y_1``,   h_0, h_1, ... the power series of ``1 / (c_0 + c_1 z + ...)``,
+
+which is the only such estimate that is linear (the matrix of the series has an inverse), so that nothing that was
+published is ever revised. A sum of the last w periods has the weights ``g_k = h_k + ... + h_(k-w+1)``, and its variance
+is that of one z times the sum of their squares. Everything here is exact: weights are rationals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from dprelease.catalog.series.band import Band
+
+__all__ = ["endless_variance", "sum_variance", "sum_weights", "weights_of_periods"]
+
+
+def weights_of_periods(band: Band, periods: int) -> tuple[Fraction, ...]:
+    """h_0, ..., h_(t-1): how the newest period is estimated from all draws, the newest first.
+
+    Args:
+        band: What is drawn.
+        periods: t, the number of draws so far.
+    """
+    return sum_weights(band, periods, 1)
+
+
+def sum_weights(band: Band, periods: int, length: int) -> tuple[Fraction, ...]:
+    """g_0, ..., g_(t-1): how the sum of the last ``length`` periods is made of the draws, the newest first.
+
+    Args:
+        band: What is drawn.
+        periods: t, the number of draws so far.
+        length: w, from 1 to t.
+
+    Raises:
+        ValueError: If there are not so many periods.
+    """
+    numerators, denominator = _whole_weights(band, periods, length)
+    return tuple(Fraction(each, denominator) for each in numerators)
+
+
+@lru_cache(maxsize=512)
+def sum_variance(band: Band, periods: int, length: int) -> Fraction:
+    """The variance of the sum of the last ``length`` periods after so many draws, for noise of variance 1 on each draw.
+
+    It rises with the number of periods, towards :func:`endless_variance`.
+
+    Args:
+        band: What is drawn.
+        periods: t, the number of draws so far.
+        length: w, from 1 to t.
+    """
+    numerators, denominator = _whole_weights(band, periods, length)
+    return Fraction(sum(each * each for each in numerators), denominator * denominator)
+
+
+def _whole_weights(band: Band, periods: int, length: int) -> tuple[list[int], int]:
+    """The weights of a sum as whole numbers over one denominator, ``c_0^t``."""
+    if not 1 <= length <= periods:
+        raise ValueError(f"a sum of {length} periods after {periods} of them")
+    each, found, running = _periods_over(band, periods), [], 0
+    for k, weight in enumerate(each):
+        running += weight - (each[k - length] if k >= length else 0)
+        found.append(running)
+    return found, band.coefficients[0] ** periods
+
+
+@lru_cache(maxsize=64)
+def _periods_over(band: Band, periods: int) -> tuple[int, ...]:
+    """``h_k c_0^t``, by ``n_k = h_k c_0^(k+1)``: n_0 = 1, and ``n_k = -(c_1 n_(k-1) + c_2 c_0 n_(k-2) + ...)``."""
+    first, *others = band.coefficients
+    scaled = [each * first**lag for lag, each in enumerate(others)]
+    found = [1]
+    for _ in range(1, periods):
+        found.append(-sum(each * earlier for each, earlier in zip(scaled, reversed(found), strict=False)))
+    return tuple(each * first ** (periods - 1 - k) for k, each in enumerate(found))
+
+
+@lru_cache(maxsize=64)
+def endless_variance(band: Band, length: int) -> Fraction:
+    """The variance of a sum of ``length`` periods in a series without end, for noise of variance 1 on each draw.
+
+    The noise e_t of period t's estimate satisfies ``c_0 e_t + c_1 e_(t-1) + ... = z_t``. Its autocovariances r_k thus
+    satisfy the equations of Yule and Walker, ``sum_i c_i r_|k-i| = 1 / c_0 if k = 0 else 0``, which have one solution,
+    and the sum of w of them has the variance ``w r_0 + 2 sum_(k<w) (w - k) r_k``.
+
+    Raises:
+        ValueError: If the weights of earlier draws do not fade, so that there is no such variance.
+    """
+    if not _fades(band.coefficients):
+        raise ValueError("the weights of earlier draws do not fade")
+    covariances = list(_autocovariances(band))
+    first, *others = band.coefficients
+    while len(covariances) < length:
+        ahead = zip(others, reversed(covariances), strict=False)
+        covariances.append(-sum((each * known for each, known in ahead), Fraction(0)) / first)
+    rest = sum(((length - k) * covariances[k] for k in range(1, length)), Fraction(0))
+    return length * covariances[0] + 2 * rest
+
+
+@lru_cache(maxsize=64)
+def _autocovariances(band: Band) -> tuple[Fraction, ...]:
+    """r_0, ..., r_(b-1), by elimination in whole numbers (Bareiss 1968): no rational is shortened on the way."""
+    numbers, size = band.coefficients, band.periods
+    rows = [[0] * size for _ in range(size)]
+    for k in range(size):
+        for i, each in enumerate(numbers):
+            rows[k][abs(k - i)] += each
+    right = [1] + [0] * (size - 1)  # times 1 / c_0, which is divided by in the end
+    table = [[*row, entry] for row, entry in zip(rows, right, strict=True)]
+    before = 1
+    for at in range(size):
+        pivot = next(k for k in range(at, size) if table[k][at])
+        table[at], table[pivot] = table[pivot], table[at]
+        for k in range(size):
+            if k != at:
+                lead = table[k][at]
+                table[k] = [
+                    (table[at][at] * mine - lead * other) // before
+                    for mine, other in zip(table[k], table[at], strict=True)
+                ]
+        before = table[at][at]
+    return tuple(Fraction(row[size], row[k] * numbers[0]) for k, row in enumerate(table))
+
+
+def _fades(numbers: Sequence[int]) -> bool:
+    """Whether c(z) has no zero in the unit disc or on its rim: the test of Schur and Cohn, in rationals."""
+    rest = [Fraction(each) for each in numbers]
+    while len(rest) > 1:
+        part = rest[-1] / rest[0]
+        if abs(part) >= 1:
+            return False
+        rest = [low - part * high for low, high in zip(rest, reversed(rest), strict=True)][:-1]
+    return True

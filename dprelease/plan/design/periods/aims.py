@@ -1,0 +1,61 @@
+"""What the noise of a series is made for: which sums of periods are published, and how much each one's error weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dprelease.catalog.series.band import SumOf, lengths_of
+
+__all__ = ["Aim"]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Weights of the squared errors of sums of periods.
+
+    Attributes:
+        weights: By the sum, 1 for the period itself: what its mean variance counts; at least 0, and above 0 for 1.
+        year: How many periods a year has.
+
+    Raises:
+        ValueError: If the period itself weighs nothing: its error may then grow without end.
+    """
+
+    weights: Mapping[SumOf, Fraction]
+    year: int = 12
+
+    def __post_init__(self) -> None:
+        if min(self.weights.values()) < 0 or self.weights.get(1, 0) <= 0:
+            raise ValueError("no error weighs less than nothing, and that of the period itself weighs something")
+
+    @classmethod
+    def relative(cls, sums: tuple[SumOf, ...], year: int = 12) -> Aim:
+        """Every mean variance by that of independent noise: 1, 1/3, 1/12, and 1 / 6.5 for ``ytd`` of months."""
+        return cls({which: 1 / _mean_length(which, year) for which in dict.fromkeys((1, *sums))}, year)
+
+    @classmethod
+    def alike(cls, sums: tuple[SumOf, ...], year: int = 12) -> Aim:
+        """Every mean variance alike."""
+        return cls(dict.fromkeys((1, *sums), Fraction(1)), year)
+
+    @property
+    def correlation(self) -> tuple[Fraction, ...]:
+        """g_0, g_1, ...: the objective is ``g_0 r_0 + 2 sum g_k r_k`` for noise of autocovariances r.
+
+        A sum of w periods has the variance ``sum over |k| < w of (w - |k|) r_k``.
+        """
+        longest = max(max(lengths_of(which, self.year)) for which in self.weights)
+        found = [Fraction(0)] * longest
+        for which, weight in self.weights.items():
+            lengths = lengths_of(which, self.year)
+            for length in lengths:
+                for lag in range(length):
+                    found[lag] += weight * (length - lag) / len(lengths)
+        return tuple(found)
+
+
+def _mean_length(which: SumOf, year: int) -> Fraction:
+    lengths = lengths_of(which, year)
+    return Fraction(sum(lengths), len(lengths))

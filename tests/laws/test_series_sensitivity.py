@@ -1,0 +1,137 @@
+"""How far one unit moves all draws of a series, by listing every neighbouring stream of a tiny shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dprelease.catalog.series.band import Band
+from dprelease.privacy.event import Sensitivity
+
+PERIODS, CELLS, ROWS = 4, 2, 2
+FINE = 256  # the lattice of a band is fine, and the lists are short where its numbers are small
+COUNTS = [unit for unit in product(range(ROWS + 1), repeat=CELLS) if sum(unit) <= ROWS]
+SIGNED = [unit for unit in product(range(-ROWS, ROWS + 1), repeat=CELLS) if sum(map(abs, unit)) <= ROWS]
+
+Whole = npt.NDArray[np.int64]
+Unit = tuple[int, ...]
+History = Sequence[Sequence[Unit]]
+"""What period j is when period t is released, by t and by j."""
+
+
+def _drawn(numbers: Sequence[int], history: History) -> Whole:
+    """The exact numbers of every period's draw, one after the other, from what is read for it."""
+    found = []
+    for at in range(PERIODS):
+        total = np.zeros(CELLS, dtype=np.int64)
+        for lag, each in enumerate(numbers):
+            if lag <= at:
+                total += each * np.array(history[at][at - lag])
+        found.append(total)
+    return np.concatenate(found)
+
+
+def _histories(units: Sequence[Unit], readings: int) -> Iterator[History]:
+    """A unit of each period, as it is at every reading of its period: late, revised, or cut by another key."""
+    none = (0,) * CELLS
+    for own in range(PERIODS):
+        last = min(own + readings, PERIODS)
+        for vintages in product(units, repeat=last - own):
+            read = dict(zip(range(own, last), vintages, strict=True))
+            yield [[read.get(at, none) if j == own else none for j in range(PERIODS)] for at in range(PERIODS)]
+
+
+def _moves(numbers: Sequence[int], units: Sequence[Unit]) -> Whole:
+    """How each of these units moves the draws when it comes, on top of other rows."""
+    others = [[(7 * at + j, 3 * j) for j in range(PERIODS)] for at in range(PERIODS)]
+    before = _drawn(numbers, others)
+    found = []
+    for history in _histories(units, len(numbers)):
+        both = [
+            [tuple(np.add(one, other)) for one, other in zip(*each, strict=True)]
+            for each in zip(others, history, strict=True)
+        ]
+        found.append(_drawn(numbers, both) - before)
+    return np.array(found)
+
+
+def _reach(numbers: Sequence[int], *, replaced: bool = False, signed: bool = False) -> Sensitivity:
+    one = Sensitivity(l0=ROWS, l1=ROWS, l2_squared=ROWS**2, linf=ROWS)
+    return Band(coefficients=tuple(FINE * each for each in numbers)).reach(one, replaced=replaced, signed=signed)
+
+
+def _norms(moves: Whole) -> tuple[int, int, int]:
+    sizes = np.abs(moves).reshape(-1, PERIODS * CELLS)
+    return int(sizes.sum(axis=1).max()), int((sizes**2).sum(axis=1).max()), int(sizes.max())
+
+
+@pytest.mark.parametrize("numbers", [(5, 3, 1), (5, -3, 1), (5, 3), (7,)])
+def test_a_unit_that_comes_or_goes_moves_a_series_by_no_more_than_told_and_so_much(numbers: tuple[int, ...]) -> None:
+    told = _reach(numbers)
+
+    norms = _norms(_moves(numbers, COUNTS))
+
+    assert list(norms) == [told.l1 / FINE, told.l2_squared / FINE**2, told.linf / FINE]
+    assert norms[1] == ROWS**2 * sum(each**2 for each in numbers)
+
+
+def test_the_figure_of_the_page() -> None:
+    """docs/proofs/series.md: 5, 3, 1 over four periods, two cells, two rows."""
+    moves = _moves((5, 3, 1), COUNTS)
+
+    assert (len(moves), _norms(moves)[1]) == (474, 140)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "units", "signed", "reached"),
+    [
+        ((5, 3, 1), COUNTS, False, 280),
+        ((5, 3), COUNTS, False, 272),
+        ((5, -3, 1), COUNTS, False, 424),
+        ((5, 3), SIGNED, True, 544),
+    ],
+)
+def test_a_unit_in_the_place_of_another_moves_a_series_by_no_more_than_told(
+    numbers: tuple[int, ...], units: list[Unit], signed: bool, reached: int
+) -> None:
+    """The two may be of different periods. Where a number of the band is negative, or a row's, they can pull alike."""
+    moves, told = _moves(numbers, units), _reach(numbers, replaced=True, signed=signed)
+
+    squares = (moves**2).sum(axis=1)
+    most = int((squares[:, None] + squares[None, :] - 2 * moves @ moves.T).max())
+
+    assert most == reached
+    assert most <= told.l2_squared / FINE**2 <= 4 * _norms(moves)[1]
+    largest = max(int(np.abs(moves - each).max()) for each in moves)
+    total = max(int(np.abs(moves - each).sum(axis=1).max()) for each in moves)
+    assert largest <= told.linf / FINE
+    assert total <= told.l1 / FINE
+    if not signed and min(numbers) > 0:
+        assert [most, largest] == [told.l2_squared / FINE**2, told.linf / FINE]
+
+
+@pytest.mark.parametrize("order", [2, 3.5, 8])
+def test_an_adversary_who_chooses_the_next_vintage_by_the_last_answer_gains_nothing(order: float) -> None:
+    """Two periods, 5 and 3, one cell: Renyi divergence by sums over the lattice, both ways, against rho times order."""
+    scale = 6.0
+    values = np.arange(-160, 200, dtype=np.float64)
+
+    def logarithms(shift: int) -> npt.NDArray[np.float64]:
+        weights = -((values - shift) ** 2) / (2 * scale**2)
+        return np.asarray(weights - np.log(np.exp(weights).sum()))
+
+    def moment(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
+        return float(np.exp(order * one + (1 - order) * other).sum())
+
+    told = math.exp((order - 1) * order * (5**2 + 3**2) * ROWS**2 / (2 * scale**2))
+    for sign in (1, -1):  # the unit comes, or goes
+        first, then = (logarithms(5 * ROWS), logarithms(0))[::sign]
+        # After each first answer the vintage, from no row to two, with which the second answer tells most.
+        worst = max(moment(*(logarithms(3 * rows), logarithms(0))[::sign]) for rows in range(ROWS + 1))
+        assert moment(first, then) * worst <= told * (1 + 1e-9)
+        assert moment(first, then) * worst >= told * 0.99
