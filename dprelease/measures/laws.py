@@ -105,19 +105,34 @@ def _grid(second: KnownLaw, alpha: Fraction) -> tuple[Floats, Floats]:
 
 def _whole(reach: int, most: int) -> Floats:
     """At most so many whole numbers and one, evenly from -reach - 1 to reach, each once."""
+    if 2 * reach + 1 <= most:
+        return np.arange(-reach - 1, reach + 1, dtype=np.float64)
     points = np.linspace(-reach - 1, reach, most + 1).round()
     return np.asarray(points[np.append(True, np.diff(points) > 0)])  # they rise: `unique`, without what that loads
 
 
 def _above(first: KnownLaw, weight: int, m: int, points: Floats, beyond: Floats) -> float:
     """An upper bound of P(X + weight Y > m), given P(Y > y) at the points y."""
-    at = m - weight * points
-    size = m + weight * np.abs(points)
-    # Whole numbers up to 2^52 are exact in a double; beyond, a little less makes the bound larger.
-    at = np.where(size > 2.0**52, np.floor(at - size * 2.0**-50), at)
-    rising = np.maximum.accumulate(_most_above(first, at))
-    parts = np.diff(rising) * beyond[:-1]
+    top, last = m - weight * int(points[0]), m - weight * int(points[-1])
+    if weight == 1 and top - last == len(points) - 1 and 0 <= top < _POINTS:
+        # One whole number after the other: each tail is looked up, on the right of 0 and on the left of it.
+        least, most = _tails(first, -(-max(top + 1, -last) // 256) * 256)
+        rising = most[max(last, 0) : top + 1][::-1]
+        rising = rising if last >= 0 else np.concatenate([rising, 1 - least[:-last]])
+    else:
+        at, size = m - weight * points, m + weight * np.abs(points)
+        # Whole numbers up to 2^52 are exact in a double; beyond, a little less makes the bound larger.
+        rising = _most_above(first, np.where(size > 2.0**52, np.floor(at - size * 2.0**-50), at))
+    rising = np.maximum.accumulate(rising)
+    parts = (rising[1:] - rising[:-1]) * beyond[:-1]
     return float(rising[0] + parts.sum() + beyond[-1])
+
+
+@lru_cache(maxsize=4)
+def _tails(law: KnownLaw, size: int) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of P(noise > k) for k = 0, 1, ..., size - 1."""
+    at = np.arange(size, dtype=np.float64)
+    return _laplace(law, at) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, at)
 
 
 def _most_above(law: KnownLaw, at: Floats) -> Floats:

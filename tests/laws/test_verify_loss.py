@@ -20,6 +20,7 @@ from scipy.stats import norm
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.verify.events import draws_of_event
 from dprelease.plan.verify.loss import _advanced, check_losses
+from dprelease.plan.verify.mathematics import delta
 from dprelease.plan.verify.mathematics.delta import delta_of
 from dprelease.plan.verify.mathematics.draws import Cell, Draw, worst
 from dprelease.privacy.accountants import losses
@@ -296,3 +297,22 @@ def test_hundreds_of_equal_responses_beside_others_are_not_listed() -> None:
     """The number of ways to choose some of 5,000 is no float."""
     draws = {pure(Fraction(1, 1000)): 5000, pure(Fraction(1, 3)): 1, pure(Fraction(2, 7)): 1}
     assert 0 < delta_of(draws, Fraction(1, 2)) < 1
+
+
+@pytest.mark.parametrize("number", [60, 200])
+def test_frequencies_that_are_told_to_be_nothing_change_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = {pure(0.4 / math.sqrt(number) * (1 + at / number)): 1 + at % 2 for at in range(number)}
+    kept: list[int] = []
+    possible = delta._possible
+
+    def counted(*given: Any) -> Any:
+        found = possible(*given)
+        kept.append(len(given[3]) - len(found))
+        return found
+
+    epsilons = [Fraction(1, 10), Fraction(1), Fraction(5, 2)]
+    monkeypatch.setattr(delta, "_possible", counted)
+    quick = [delta_of(draws, epsilon) for epsilon in epsilons]
+    assert max(kept) > 1000
+    monkeypatch.setattr(delta, "_possible", lambda *given: np.arange(len(given[3])))
+    assert quick == pytest.approx([delta_of(draws, epsilon) for epsilon in epsilons], rel=1e-9)

@@ -164,3 +164,16 @@ def test_the_margin_of_any_weights_is_as_it_is_between(least: float) -> None:
     assert wide[0] == pytest.approx(wide[1], rel=1e-6)
     assert wide[0] <= wide[2] * (1 + 1e-6)
     assert wide[2] <= math.sqrt(20)
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0, 70.0, 600.0])
+@pytest.mark.parametrize("delta", [0.5, 1e-6, 1e-40, 1e-200])
+def test_the_tail_that_the_verifier_leaves_out_is_nothing(scale: float, delta: float) -> None:
+    for shift in (1, 5, 400):
+        at = np.arange(-shift, math.ceil((math.sqrt(-2 * math.log(delta)) + 30) * scale) + 3 * shift)
+        logs = -((at / scale) ** 2) / 2
+        tails = np.logaddexp.accumulate(logs[::-1])[::-1]
+        tails = tails - np.logaddexp.reduce(np.concatenate([logs, logs[at > shift]]))
+        above = tails[:-shift][tails[:-shift] > math.log(delta)]
+        lost = above + np.log1p(-np.exp(math.log(delta) - above)) - tails[shift : shift + len(above)]
+        assert lattice_epsilon(scale, shift, delta) == pytest.approx(max(0.0, float(lost.max())), rel=1e-9, abs=1e-12)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.accountants import kov_many
 from dprelease.privacy.accountants.kov import (
     kov_closed_epsilon,
     kov_delta_unequal,
@@ -210,3 +211,14 @@ def test_the_bound_for_very_many_is_above_the_exact_figure_and_close(draws: dict
     claimed = Smoothed.at(draws, epsilon=float(at)).log_delta(at)
     over = float(claimed - MP.log(MP.mpf(true.numerator) / true.denominator))
     assert -1e-25 < over < 2e-6
+
+
+@pytest.mark.parametrize("places", [range(30), range(0, 60_000, 7)])  # of so many the turns are put together
+def test_the_size_of_a_trapezoid_is_that_of_each_draw(places: range) -> None:
+    rng, at, gap = np.random.default_rng(3), np.array(places), 0.31
+    e, n = rng.uniform(0.02, 0.9, 21), rng.integers(1, 4, 21).astype(float)
+    tau = np.tanh(3 * e)
+    turn = np.outer(at * gap, e)
+    level = np.cos(turn) ** 2 + (tau * np.sin(turn)) ** 2
+    found = kov_many._fall(e, n, tau, 1 - tau**2, gap, at)
+    assert np.abs(found - np.log(level) @ n / 2).max() < 1e-9

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dprelease.measures import laws
 from dprelease.measures.laws import SumLaw
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 
@@ -95,3 +96,14 @@ def test_a_law_without_a_known_tail_takes_both_margins_together() -> None:
     one = law("gaussian", "10")
     half = Fraction(975, 1000)
     assert SumLaw(one, joint, 2).margin(Fraction(95, 100)) == one.margin(half) + 2 * joint.margin(half)
+
+
+@pytest.mark.parametrize(("first", "second"), [("40", "9"), ("9", "40"), ("300", "2"), ("1/2", "25")])
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_tails_that_are_looked_up_are_those_of_each_point(name: str, first: str, second: str) -> None:
+    one, other = law(name, first), law("gaussian", second)
+    points, beyond = laws._grid(other, Fraction(1, 20))
+    for m in (0, 3, 57, 400):
+        rising = np.maximum.accumulate(laws._most_above(one, m - points))
+        plain = float(rising[0] + (np.diff(rising) * beyond[:-1]).sum() + beyond[-1])
+        assert laws._above(one, 1, m, points, beyond) == plain

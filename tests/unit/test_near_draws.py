@@ -84,15 +84,22 @@ def test_equal_cells_are_one_law_drawn_more_often() -> None:
     assert found[0] == found[1] == ACCOUNTANTS["pld"].epsilon(draws.event, Fraction(1, 10**6))
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-def test_a_plan_is_the_same_without_them(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def seventy(head: str) -> str:
+    """A spec of as many counts, each with a share of its own."""
     columns = "".join(f"      c{at}: {{type: integer, range: [0, 9]}}\n" for at in range(70))
     counts = "".join(
         f"  q{at}: {{table: people, by: [], share: {1 + at / 70:.4g}, measures: {{n: {{count: c{at}}}}}}}\n"
         for at in range(70)
     )
-    head = SPEC[: SPEC.index("      region")].replace("privacy:\n", f"privacy:\n  noise: {noise}\n")
-    text = f"{head}{columns}queries:\n{counts}"
+    return f"{head}{columns}queries:\n{counts}"
+
+
+HEAD = SPEC[: SPEC.index("      region")]
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_a_plan_is_the_same_without_them(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = seventy(HEAD.replace("privacy:\n", f"privacy:\n  noise: {noise}\n"))
     made: list[CellDraws] = []
 
     def recorded(*given: Any) -> CellDraws:
@@ -104,3 +111,19 @@ def test_a_plan_is_the_same_without_them(noise: str, monkeypatch: pytest.MonkeyP
     assert made
     monkeypatch.setattr(domain, "_MANY", 1000)
     assert planned_anew(text).canonical() == planned.canonical()
+
+
+def test_what_many_draws_charge_is_told_in_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    charges: list[tuple[str, float, float]] = []
+    told = domain.Domain._near_charge
+
+    def both(self: domain.Domain, scales: Any) -> float | None:
+        if (near := told(self, scales)) is not None:
+            ((account, events),) = self._charged(scales)
+            charges.append((self.candidate.noise, near, float(self.planning.charge(account, events).epsilon)))
+        return near
+
+    monkeypatch.setattr(domain.Domain, "_near_charge", both)
+    planned_anew(seventy(HEAD))
+    assert {noise for noise, _, _ in charges} == {"laplace", "gaussian"}
+    assert [near for _, near, _ in charges] == pytest.approx([exact for *_, exact in charges], rel=1e-8)

@@ -42,7 +42,7 @@ class DiscreteGaussianLaw:
         sigma = float(self.scale)
         beta = float(1 - confidence)
         width = 1 << max(0, int(sigma).bit_length() - 14)
-        reach = int(sigma * np.sqrt(2 * np.log(4 / beta) + 40)) // width + 2
+        reach = int(sigma * math.sqrt(2 * math.log(4 / beta) + 40)) // width + 2
         at = np.arange(1, reach + 1, dtype=np.float64) * width - (width - 1)
         mass = np.exp(-(at * at) / (2 * sigma * sigma)) * width
         tail = np.cumsum(mass[::-1])[::-1]

@@ -26,7 +26,8 @@ from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
 from dprelease.privacy.event import Composed, Event, Repeated, Sensitivity
-from dprelease.privacy.rounding import dyadic_sqrt_up
+from dprelease.privacy.rounding import dyadic_sqrt_up, log_of
+from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 
 __all__ = ["Domain"]
 
@@ -293,6 +294,8 @@ class Domain:
         privacy = self.planning.spec.privacy
         if self.budget.epsilon is None or privacy.noise != "auto":
             return 1.0
+        if (near := self._near_charge(scales)) is not None:
+            return near / float(self.budget.epsilon)
         most = 0.0
         for account, events in self._charged(scales):
             try:
@@ -301,6 +304,15 @@ class Domain:
                 return math.inf
             most = max(most, float(loss.epsilon / self.budget.epsilon))
         return most
+
+    def _near_charge(self, scales: Mapping[int, Fraction]) -> float | None:
+        """What many draws that one number moves charge the only account, in floats; None where that is not told so."""
+        accounts = self.planning.accounts
+        if self._changes is None or len(accounts) > 1 or (spent := self.planning.rho_at(accounts[0])) is None:
+            return None
+        firsts = np.array([float(scales[places[0]]) for _, places in self._alike])
+        draws = NearDraws(self._noise, self._changes, [len(places) for _, places in self._alike], firsts)
+        return rough_rho_to_epsilon(draws.total(draws.rhos), log_of(spent))
 
     def is_within_caps(self, scales: Mapping[int, Fraction]) -> bool:
         """Whether no account is charged more than all that it may ever spend."""

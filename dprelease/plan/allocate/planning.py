@@ -78,12 +78,23 @@ class Planning:
         except UnsupportedEvent:
             return False
 
+    def rho_at(self, account: Account) -> Fraction | None:
+        """The delta at which ``charge`` reads an account that adds up the very rho of the draws; None of all others."""
+        if account.composition != "zcdp" or self._steps_of(account) != 1:
+            return None
+        delta = self._read_at(account, 1)
+        return delta - min(account.selecting, delta / 2) or None
+
+    def _read_at(self, account: Account, steps: int) -> Fraction:
+        """The delta at which the charge of an account is read."""
+        deltas = (self.budget.delta, account.lifetime.delta)
+        # The release's delta is about one unit of the spec; several of them together have more than that.
+        return next(filter(None, deltas if steps == 1 else reversed(deltas)), Fraction(0))
+
     def charge(self, account: Account, events: Sequence[Event]) -> Loss:
         """What these draws cost an account once, for one step of its own relation: as ``ReleasePlan.cost_of`` says."""
         steps = self._steps_of(account)
-        deltas = (self.budget.delta, account.lifetime.delta)
-        # The release's delta is about one unit of the spec; several of them together have more than that.
-        delta = next(filter(None, deltas if steps == 1 else reversed(deltas)), Fraction(0))
+        delta = self._read_at(account, steps)
         return account_loss(
             account.composition,
             [converted(event, steps) for event in events],

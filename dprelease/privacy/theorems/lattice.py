@@ -39,6 +39,7 @@ _PAD = 1 + CONTEXT.mpf(10) ** -12
 # more than all of these together, its pad and its rounding.
 _UNCLEAR = 1e-9
 _NORMAL = 2  # from this scale on the sum over all integers is scale sqrt(2 pi), to 1e-33
+_ALONE = 3  # and from this one on it is that in 60 digits, to 1e-77
 _LOG_ROOT = log(2 * pi) / 2
 _ROOT = sqrt(2 * pi)
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
@@ -179,7 +180,7 @@ def _total(scale: Fraction) -> Any:
     if scale >= 1:
         rate, front = 2 * CONTEXT.pi**2 * square, CONTEXT.sqrt(2 * CONTEXT.pi * square)
     total = CONTEXT.mpf(1)
-    for m in range(1, 40):
+    for m in range(1, 40 if scale < _ALONE else 1):
         term = 2 * CONTEXT.exp(-rate * m * m)
         total += term
         if term < CONTEXT.mpf(10) ** -58:

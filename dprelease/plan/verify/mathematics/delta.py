@@ -36,7 +36,10 @@ __all__ = ["delta_of", "revealed", "total_rho"]
 _BIAS = 1e-6  # relative rise of delta by the extra Gaussian draw, before what is linear in it is taken off
 _ALIAS = 21.0  # exp(-21) = 1e-9: what the trapezoidal rule may add, relative to delta
 _REACH = 5.5  # where the transform of the extra draw is cut: exp(-15), beside a weight of about 1e-4
-_BLOCK = 2**16
+_BLOCK = 2**16  # frequencies at once
+_ROWS, _CELLS = 12, 2**16  # responses at once, at least, and numbers at once
+_STRIP = 8  # frequencies that are told at once
+_NOTHING = 1e-15  # of a transform with its weight, beside that of frequency 0
 _MOST = 2**22
 _AGREE = 1e-6
 _MOST_LISTED = 20_000
@@ -255,11 +258,12 @@ def _product(loss: Loss, theta: float, spacing: float, index: Array, weight: Arr
 
     No factor exceeds 1 in size, so a frequency is dropped as soon as its part has become negligible.
     """
-    kept, product = np.arange(len(index)), np.ones(len(index), dtype=complex)
+    kept, least = _possible(loss, theta, spacing, index, weight), (_NOTHING / weight) ** 2
+    product = np.ones(len(kept), dtype=complex)
     for group in loss.groups:
-        row = 0
+        row, fewest = 0, _ROWS if group.kind == "pure" else 1
         while row < len(group.counts) and len(kept):
-            some = group.part(slice(row, row + max(1, _BLOCK // len(kept))))
+            some = group.part(slice(row, row + max(fewest, _CELLS // len(kept))))
             row += len(some.counts)
             if not isinstance(some, SphereGroup) and some.kind == "pure":
                 turned = some.responses(theta, spacing, index[kept])
@@ -268,9 +272,31 @@ def _product(loss: Loss, theta: float, spacing: float, index: Array, weight: Arr
             if some.counts.max() > 1:
                 turned = turned ** some.counts[:, None]
             product = product * turned.prod(axis=0)
-            large = np.abs(product) * weight[kept] > 1e-15
+            large = product.real**2 + product.imag**2 > least[kept]
             kept, product = kept[large], product[large]
     return kept, product
+
+
+def _possible(loss: Loss, theta: float, spacing: float, index: Array, weight: Array) -> Array:
+    """The places of the frequencies but for those of which many responses leave nothing, told in strips of frequencies.
+
+    The square of a response of value v, tilted, is 1 - 2 w (1 - cos(2 v omega)) / (1 + w)^2 with w = exp(-v (1 + 2
+    theta)). In a strip the cosine is at most 1, and at most that of the end that is nearer to a turn.
+    """
+    strips, height = np.arange(0, len(index), _STRIP), np.log(weight[::_STRIP] / _NOTHING)  # the weight falls
+    for group in loss.groups if len(index) > 64 * _STRIP else ():
+        wide = spacing * (_STRIP - 1) * group.value if group.kind == "pure" else np.ones(0)
+        rows = np.flatnonzero(wide < 1)
+        for row in (rows[at : at + _ROWS] for at in range(0, len(rows), _ROWS)):
+            low, near = np.exp(-group.value[row] * (1 + 2 * theta)), wide[row, None]
+            middle = spacing * (index[0] + strips + (_STRIP - 1) / 2)
+            cosine = np.cos(np.multiply.outer(2 * group.value[row], middle))
+            end = cosine * np.cos(near) + np.sqrt(1 - np.minimum(cosine**2, 1)) * np.sin(near)
+            lost = 2 * (low / (1 + low) ** 2)[:, None] * (1 - np.where(cosine >= np.cos(near), 1, end))
+            height += group.counts[row] @ np.log1p(-np.minimum(lost, 1 - 1e-12)) / 2
+            strips, height = strips[height > 0], height[height > 0]
+    found = (strips[:, None] + np.arange(_STRIP)).ravel()
+    return found[found < len(index)]
 
 
 def total_rho(draws: Mapping[Draw, int]) -> float:

@@ -14,9 +14,11 @@ __all__ = ["lattice_epsilon", "normal_epsilon"]
 def lattice_epsilon(scale: float, shift: int, delta: float) -> float:
     """Of discrete noise on a cell that moves by ``shift``, in floats: at most a part in 10^9 from the truth.
 
-    Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t, never < -shift.
+    Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t, never < -shift. The
+    tail from there has more than delta, so that t is at most scale sqrt(2 ln(1 / delta)), and what is left out beyond
+    is less than exp(-32) of what is added up.
     """
-    reach = math.ceil((math.sqrt(max(0.0, -2 * math.log(delta))) + 13) * scale) + 2 * shift + 2
+    reach = math.ceil(math.sqrt(max(0.0, -2 * math.log(delta)) + 64) * scale) + 2 * shift + 2
     heights = -((np.arange(-shift, reach + 1) / scale) ** 2) / 2
     masses = np.exp(heights)
     whole = 2 * masses[shift + 1 :].sum() + 1
