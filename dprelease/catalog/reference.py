@@ -13,6 +13,7 @@ from dprelease.catalog.table import ColumnType, Key
 from dprelease.catalog.workbook import WORKBOOK, WorkbookError, workbook_rows
 
 __all__ = [
+    "REORDERS",
     "ReferenceFileError",
     "ReferenceTable",
     "References",
@@ -22,6 +23,9 @@ __all__ = [
     "read_reference",
 ]
 
+REORDERS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Signs that have text around them shown in another order than it has (Unicode Standard Annex 9, embeddings, overrides
+and isolates); marks that only give a direction to their neighbours belong to correct Arabic and Hebrew."""
 _NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
 
 
@@ -99,6 +103,9 @@ def found_names(declared: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _value(text: str, name: str, kind: ColumnType, line: int) -> Key:
+    if reordered := REORDERS.search(text):
+        sign = f"U+{ord(reordered[0]):04X}"
+        raise ReferenceFileError(f"column {name!r}, line {line}: a sign that reorders what is shown around it ({sign})")
     try:
         return read_key(text, kind)
     except ReferenceFileError as error:

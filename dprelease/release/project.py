@@ -24,6 +24,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
+from dprelease.release.data.allowed_places import misplaced_sources
 from dprelease.release.data.approved_queries import approved_hashes, queries_of
 from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.release.data.theme import theme_of
@@ -207,8 +208,9 @@ class Project:
 
         Raises:
             SpecError: If the policy has no such account, if the spec's unit or relation says nothing about the
-                account's (``privacy.convert``), if its window cannot be told from the spec's tables and period, or if
-            it is parallel and the spec reads more than units of one stretch (``spec.checks.accounts``).
+                account's (``privacy.convert``), if its window cannot be told from the spec's tables and period, if
+                it is parallel and the spec reads more than units of one stretch (``spec.checks.accounts``), or if data
+                come from elsewhere than the policy allows (DPR-S919).
         """
         problems, named = [], {}
         for table, described in loaded.spec.tables.items():
@@ -224,6 +226,7 @@ class Project:
             problems += _of_window(loaded, table, name, account)
             problems += _of_invariants(loaded, table, name, account)
             named[name] = account_of(name, account)
+        problems += misplaced_sources(loaded, self.folder, self.policy.sources_under)
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))
         return tuple(named[name] for name in sorted(named))

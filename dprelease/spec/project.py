@@ -86,6 +86,9 @@ class PolicySpec(SpecValue):
     source_queries: dict[Filled, Annotated[Filled, AfterValidator(_sha256)]] = Field(
         {}, description="Files of queries that rows of a database may come from, with the SHA-256 of each."
     )
+    sources_under: tuple[Filled, ...] = Field(
+        (), description="Folders in which the files of sources must lie, behind all links; left out: anywhere."
+    )
     shared_anchor: Literal["required", "optional"] = Field(
         "optional", description="Whether the ledger must have an anchor under `shared_anchors`."
     )

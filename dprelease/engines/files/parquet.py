@@ -20,10 +20,13 @@ __all__ = ["parquet_blocks", "parquet_has_rows", "parquet_names"]
 _ROWS = 1 << 17
 
 
-def parquet_names(path: FilePath) -> tuple[str, ...]:
-    """The columns of a file."""
-    with _opened(path) as stream, pq.ParquetFile(stream) as file:
-        return tuple(file.schema_arrow.names)
+def parquet_names(path: FilePath) -> tuple[str, ...] | None:
+    """The columns of a file; None where its footer is not that of a Parquet file."""
+    try:
+        with _opened(path) as stream, pq.ParquetFile(stream) as file:
+            return tuple(file.schema_arrow.names)
+    except pa.ArrowInvalid:
+        return None
 
 
 def parquet_blocks(table: Table, path: FilePath, wanted: Sequence[str], repeated: Sequence[str]) -> Iterator[list[Any]]:

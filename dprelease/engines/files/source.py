@@ -19,6 +19,12 @@ from dprelease.errors import TableMismatch
 __all__ = ["checked_headers", "stored_blocks", "stored_columns"]
 
 
+_AGAIN = {
+    True: "save it as UTF-8 with the column names in the first line, and lines that end in \\n or \\r\\n",
+    False: "is the file whole, and is it what its ending says? write it again, or name it by what it is",
+}
+
+
 def stored_columns(table: Table) -> tuple[Column, ...]:
     """What is read of a file: its own columns, then the time of its rows where that is not one of them."""
     own, time = own_columns(table), table.time
@@ -56,9 +62,7 @@ def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
                 "has no header line that can be read" if table.files.has_lines else "cannot be read as what it is named"
             ),
             detail=advice[0] if advice else "",
-            hint=advice[1]
-            if advice
-            else "save it as UTF-8 with the column names in the first line, and lines that end in \\n or \\r\\n",
+            hint=advice[1] if advice else _AGAIN[table.files.has_lines],
             code="DPR-E303",
         )
     if missing:

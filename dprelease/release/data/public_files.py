@@ -31,8 +31,10 @@ __all__ = [
     "Confidential",
     "Identity",
     "confidential_files",
+    "files_of",
     "identity_of",
     "read_reference_file",
+    "source_pattern",
     "spec_files",
 ]
 
@@ -105,8 +107,8 @@ def confidential_files(
     for path in spec_files(folder, apart):
         shown = path.relative_to(folder).as_posix()
         for source in _sources_of(path):
-            pattern = _pattern(source, environment)
-            for name in () if pattern is None else _matches(pattern, folder):
+            pattern = source_pattern(source, environment)
+            for name in () if pattern is None else files_of(pattern, folder):
                 identity = identity_of(name)
                 if identity is not None:
                     files.setdefault(identity, Confidential(name, source, shown))
@@ -154,7 +156,7 @@ def _tree(data: bytes) -> YamlNode | None:
     return None
 
 
-def _pattern(source: str, environment: Mapping[str, str]) -> str | None:
+def source_pattern(source: str, environment: Mapping[str, str]) -> str | None:
     """What a source matches, of any period; None where a variable is not set."""
     if "\0" in source or any(name not in environment for name in _VARIABLE.findall(source)):
         return None
@@ -162,7 +164,7 @@ def _pattern(source: str, environment: Mapping[str, str]) -> str | None:
     return re.sub("^(sqlite|duckdb):///", "", whole)  # a database that is a file; that of a server matches none
 
 
-def _matches(pattern: str, folder: Path) -> list[Path]:
+def files_of(pattern: str, folder: Path) -> list[Path]:
     """The files that a pattern leads to, as the engine looks for them; a name is also taken as it is."""
     named = [folder / pattern] if (folder / pattern).is_file() else []
     return [*named, *(folder / name for name in sorted(glob(pattern, root_dir=folder, recursive=True)))]

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from dprelease.catalog.reference import REORDERS
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import MappingEntry, Places, Scalar, YamlNode
@@ -136,6 +137,9 @@ class _Reader:
             summary = f"a control character or half a character (U+{ord(bad[0]):04X})"
             self.report("DPR-S114", summary, "write the text without it")
             text = _UNPRINTABLE.sub("?", text)
+        escaped = REORDERS.search(text)
+        if escaped and not any(map(REORDERS.search, self.lines)):  # else it stands there as it is, which was told
+            self.refuse_order(escaped[0])
         if event.style:  # None or empty where it is plain
             return text
         if "{{" in text:
@@ -143,6 +147,15 @@ class _Reader:
         if text in _CONSTANTS:
             return Constant(text, _CONSTANTS[text])
         return Numeral(text) if Numeral.matches(text) else text
+
+    def refuse_order(self, sign: str, key: _Key | None = None) -> None:
+        """A sign that has what is around it shown in another order than it is written in."""
+        self.report(
+            "DPR-S920",
+            f"a sign that reorders what is shown around it (U+{ord(sign):04X})",
+            "take it out: Arabic and Hebrew have their direction without it; U+200E, U+200F and U+061C may stay",
+            key,
+        )
 
     def open(self, *, is_list: bool) -> None:
         if len(self.stack) >= _DEEPEST:
@@ -215,9 +228,13 @@ def read_yaml(text: str | bytes, file: str, *, loader: type[Any] = yaml.SafeLoad
             or no mapping at the top. It carries what was found before as well.
     """
     decoded = _decode(text, file)
-    if loader is yaml.SafeLoader and (quick := _quickly(decoded, file)) is not None:
+    reordered = REORDERS.search(decoded)
+    if not reordered and loader is yaml.SafeLoader and (quick := _quickly(decoded, file)) is not None:
         return quick, []
     reader = _Reader(file, decoded.splitlines() or [""])
+    if reordered:  # in a comment, too: whoever reviews the file would read something else than what it says
+        column = reordered.start() - decoded.rfind("\n", 0, reordered.start())
+        reader.refuse_order(reordered[0], _Key(None, decoded.count("\n", 0, reordered.start()) + 1, column))
     try:
         for event in yaml.parse(decoded, Loader=loader):
             reader.take(event)
