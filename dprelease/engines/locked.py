@@ -30,6 +30,7 @@ def unlocked_duckdb(path: str = ":memory:", **settings: str) -> Any:
         },
     )
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # which it shows where it takes a process for somebody's own
     return connection
 
 

@@ -7,6 +7,7 @@ import datetime as dt
 import io
 import random
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.mariadb import Office
+from tests.object_store import Bucket, ObjectStore, object_store
 from tests.postgres import RUNNER, Database
 from tests.project import POLICY, SETTINGS
 from tests.statistical_files import KINDS, packed_as, write_statistical
 from tests.workbook_files import write_columns
 
-__all__ = ["DATABASES", "NAMES", "PLACES", "SOURCES", "SPEC", "into_database", "made_rows", "written"]
+__all__ = ["DATABASES", "NAMES", "PLACES", "SOURCES", "SPEC", "made_rows", "office_store", "placed", "written"]
 
 SPEC = """dprelease: 1
 release: {name: visits, period: 2024, title: Visits}
@@ -76,6 +78,7 @@ SOURCES = {
     "sqlite": '{database: "sqlite:///office.db", table: visits}',
     "duckdb": '{database: "duckdb:///office.duckdb", table: visits}',
     **dict.fromkeys(("postgres", "mysql"), '{database: "${env:OFFICE_DB}", table: visits}'),
+    "s3": '{file: "s3://office/rows/visits-*.parquet"}',
 }
 
 
@@ -119,7 +122,7 @@ def written(folder: Path, kind: str, rows: list[list[Any]]) -> Path:
             pq.write_table(pa.table(columns).slice(at * 300, 300), place)
     elif kind == "delta":
         _in_lake(folder / "lake", pa.table(columns))
-    elif kind in DATABASES:
+    elif kind in (*DATABASES, "s3"):
         return folder
     else:
         european = kind == "european"
@@ -127,8 +130,41 @@ def written(folder: Path, kind: str, rows: list[list[Any]]) -> Path:
         lines = csv.writer(content, delimiter=";" if european else ",", lineterminator="\n")
         lines.writerows([NAMES, *([_text(value, european) for value in row] for row in rows)])
         place = folder / ("visits-eu.csv" if european else f"visits.{kind}")
-        place.write_bytes(packed_as(content.getvalue().encode("latin-1"), kind))
+        encoded = content.getvalue().encode("latin-1" if european else "utf-8", "replace")
+        place.write_bytes(packed_as(encoded, kind))
     return folder
+
+
+def placed(
+    folder: Path,
+    kind: str,
+    rows: list[list[Any]],
+    request: pytest.FixtureRequest,
+    patch: pytest.MonkeyPatch,
+    text: str = "varchar(20)",
+) -> Path:
+    """The same, with the rows in a database or a store and the environment that leads there, where it is one."""
+    written(folder, kind, rows)
+    if kind in DATABASES:
+        patch.setenv("OFFICE_DB", _into_database(kind, folder, rows, request, text))
+    if kind == "s3":
+        store: ObjectStore = request.getfixturevalue("office_store")
+        store.buckets["office"] = Bucket()
+        columns = pa.table({name: [row[at] for row in rows] for at, name in enumerate(NAMES)})
+        for at, part in enumerate((columns.slice(0, 500), columns.slice(500))):
+            content = io.BytesIO()
+            pq.write_table(part, content)
+            store.buckets["office"].put(f"rows/visits-{at}.parquet", content.getvalue())
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+    return folder
+
+
+@pytest.fixture
+def office_store() -> Iterator[ObjectStore]:
+    """A stand-in for a store of objects."""
+    with object_store() as store:
+        yield store
 
 
 def _in_lake(folder: Path, rows: pa.Table) -> None:
@@ -139,7 +175,7 @@ def _in_lake(folder: Path, rows: pa.Table) -> None:
     deltalake.write_deltalake(folder, moments.slice(0, 200), mode="append")
 
 
-def into_database(
+def _into_database(
     kind: str, folder: Path, rows: list[list[Any]], request: pytest.FixtureRequest, text: str = "varchar(20)"
 ) -> str:
     """Put the rows into a table of a database of its own; the URL that a variable holds, where one does."""

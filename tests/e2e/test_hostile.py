@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import random
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +11,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.cli import main
+from tests.e2e.seen import NUMBER, WORD, Seen, canaries, seen, shape
 from tests.project import PLACES, SETTINGS, command
 
-WORD, NUMBER = "CANARYqz7", 918_273_645
 POLICY = """accounts:
   people: {unit: person, neighboring: add_remove, composition: zcdp, lifetime: {epsilon: 4, delta: 1e-8}}
 ceilings: {epsilon: 2, delta: 1e-8}
@@ -158,16 +152,6 @@ GROUPS = (
 assert sorted(kind for group in GROUPS for kind in group) == sorted(HOSTILE)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What anybody can see of a run: its exit code, its words, and the shape of every file that it left."""
-
-    code: int
-    out: str
-    err: str
-    shape: tuple[object, ...]
-
-
 def clean_rows() -> bytes:
     draw = random.Random(5)
     lines = [",".join(NAMES) + "\n"]
@@ -191,50 +175,6 @@ def written(folder: Path, extra: bytes, null_id: str = "drop", form: str = "csv"
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "visits.csv").write_bytes(clean_rows() + extra)
     return folder
-
-
-def seen(folder: Path) -> Seen:
-    """Run the command in this process, as ``dprelease run spec.yaml --direct`` in the folder."""
-    out, err = StringIO(), StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(folder)
-        # Another library's opinion of the price: seconds, and no matter of rows. The installed command asks it.
-        patch.setattr("dprelease.release.run.heard", lambda plan, ask: None)
-        patch.setattr(sys, "argv", ["dprelease", "run", "spec.yaml", "--direct"])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    words = [text.getvalue().replace(str(folder), "FOLDER") for text in (out, err)]
-    return Seen(int(stop.value.code or 0), words[0], words[1], shape(folder))
-
-
-def shape(folder: Path) -> tuple[object, ...]:
-    """Names of all files; of tables the columns, the keys in order and the number of rows; of Parquet the schema."""
-    found: list[object] = []
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if not path.is_file() or name.startswith(("visits", "state")):
-            continue
-        found.append(name)
-        if path.suffix == ".csv" and "tables" in path.parts:
-            with path.open(encoding="utf-8", newline="") as file:
-                head, *lines = csv.reader(file)
-            keys = sum(1 for column in head if f"{column}_status" not in head and "_" not in column)
-            ranked = path.stem == "largest"
-            found += [head, len(lines), [] if ranked else [line[:keys] for line in lines]]
-        if path.suffix == ".parquet":
-            table = pq.read_table(path)
-            found += [str(table.schema.remove_metadata()), table.num_rows]
-    state = sorted(path.name for path in (folder / "state").rglob("*") if not path.name.endswith(("-wal", "-shm")))
-    return (*found, *state)
-
-
-def canaries(folder: Path) -> list[str]:
-    """Files but the data that hold a canary: as text, or as a number of either kind and byte order."""
-    shapes = [WORD.encode(), WORD.lower().encode(), str(NUMBER).encode(), f"{NUMBER:,}".encode()]
-    shapes += [NUMBER.to_bytes(8, order) for order in ("little", "big")]
-    shapes += [pa.array([float(NUMBER)]).buffers()[1].to_pybytes()[:8]]
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("visits.")]
-    return [path.name for path in files if any(each in path.read_bytes() for each in shapes)]
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.e2e.seen import run, with_test_key
 from tests.object_store import ACCESS, SECRET, Bucket, ObjectStore, object_store
-from tests.project import SPEC, command, forked, installed, small_project
+from tests.project import SPEC, command, forked, small_project
 
 deltalake = pytest.importorskip("deltalake", reason="the extra `delta` is not installed")
 
@@ -29,27 +30,6 @@ SOURCES = {
     "s3 parquet": 'source: {file: "s3://${env:BUCKET}/d/parted/district=*/*.parquet", null_values: ["", N]}',
     "s3 delta": 'source: {delta: "s3://office/d/lake", version: 0, null_values: ["", N]}',
 }
-# Every byte of the system's randomness in order, and one thread at a time that asks for it, so that two runs of one
-# plan draw the same noise: in tests alone.
-FIXED = """
-import concurrent.futures, hashlib, os, threading
-from concurrent.futures.thread import ThreadPoolExecutor
-
-class Alone(ThreadPoolExecutor):
-    def __init__(self, workers=None, *rest, **more):
-        super().__init__(1, *rest, **more)
-
-concurrent.futures.ThreadPoolExecutor = Alone
-
-_at, _lock = [0], threading.Lock()
-
-def urandom(size):
-    with _lock:
-        _at[0] += 1
-        return hashlib.shake_256(b"fixed %d" % _at[0]).digest(size)
-
-os.urandom = urandom
-"""
 
 
 def spec_of(kind: str) -> str:
@@ -98,17 +78,19 @@ def projected(folder: Path, office: Path, kind: str) -> Path:
 
 @pytest.mark.slow
 def test_one_release_of_the_same_rows_is_the_same_wherever_they_are(
-    office: tuple[Path, ObjectStore], tmp_path: Path
+    office: tuple[Path, ObjectStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under fixed noise every published number is the same to the last digit: so the exact totals were the same."""
-    (tmp_path / "fixed").mkdir()
-    (tmp_path / "fixed" / "sitecustomize.py").write_text(FIXED, encoding="utf-8")
     folder, store = office
-    variables = {**store.environment, "BUCKET": "office", "PYTHONPATH": f"{tmp_path / 'fixed'}:{Path.cwd()}"}
+    for name, value in {**store.environment, "BUCKET": "office"}.items():
+        monkeypatch.setenv(name, value)
     found = {}
     for kind in SOURCES:
         project = projected(tmp_path / kind.replace(" ", "-"), folder, kind)
-        installed(project, "run", "spec.yaml", "--direct", variables=variables)
+        with monkeypatch.context() as inside:
+            with_test_key(inside)
+            code, said = run(project)
+        assert code == 0, said
         tables = sorted((project / "releases/survey/2024/tables").glob("*.csv"))
         found[kind] = {path.name: path.read_bytes() for path in tables}
         assert not any(marked(path) for path in project.rglob("*") if path.is_file() and not path.is_symlink())

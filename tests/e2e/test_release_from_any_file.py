@@ -6,26 +6,21 @@ A file that cannot be read is told before anything is charged, with what to do a
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import random
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xlsxwriter
 from pypdf import PdfReader
 
 from dprelease.catalog.aggregate import Grouping
-from dprelease.cli import main
 from dprelease.engines import ENGINES
 from dprelease.engines.files.statistical import process
 from dprelease.noise.exact import Exact, open_exact, open_histogram
@@ -33,40 +28,14 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from tests import mariadb
 from tests import postgres as servers
-from tests.e2e.any_source import DATABASES, NAMES, PLACES, SOURCES, SPEC, into_database, made_rows, written
+from tests.e2e import any_source
+from tests.e2e.any_source import NAMES, PLACES, SOURCES, SPEC, made_rows, placed, written
+from tests.e2e.seen import NUMBER, WORD, run, with_test_key
 from tests.project import command
 from tests.statistical_files import KINDS, write_statistical
 
 postgres_server, postgres = servers.postgres_server, servers.postgres
-mysql_office = mariadb.mysql_office
-
-WORD, NUMBER = "CANARYqz7", 918_273_645
-
-
-def run(folder: Path, patch: pytest.MonkeyPatch, *more: str) -> tuple[int, str]:
-    """The command in this process, and what it said."""
-    said = io.StringIO()
-    with patch.context() as inside, redirect_stdout(said), redirect_stderr(said):
-        inside.chdir(folder)
-        inside.setattr("dprelease.release.run.heard", lambda plan, ask: None)  # another library's opinion of the price
-        inside.setattr(sys, "argv", ["dprelease", *(more or ("run", "spec.yaml", "--direct"))])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    return int(stop.value.code or 0), said.getvalue()
-
-
-def with_test_key(patch: pytest.MonkeyPatch) -> None:
-    """Entropy that is the same in every run, and one step after the other."""
-    stream = hashlib.shake_256(b"a fixed test key").digest(1 << 22)
-    at = [0]
-
-    def taken(size: int) -> bytes:
-        begin = at[0]
-        at[0] += size
-        return stream[begin : begin + size]
-
-    patch.setattr("os.urandom", taken)
-    patch.setattr("dprelease.release.direct._WORKERS", 1)
+mysql_office, office_store = mariadb.mysql_office, any_source.office_store
 
 
 def totals(folder: Path) -> str:
@@ -133,7 +102,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = written(tmp_path_factory.mktemp("known") / "csv", "csv", made_rows())
     with pytest.MonkeyPatch.context() as patch:
         with_test_key(patch)
-        code, said = run(folder, patch)
+        code, said = run(folder)
     assert code == 0, said
     return folder
 
@@ -162,12 +131,9 @@ def test_the_same_rows_make_the_same_bundle(
     request: pytest.FixtureRequest,
 ) -> None:
     """But for what names the source; and the exact totals, before any noise, are the same numbers."""
-    rows = made_rows()
-    folder = written(tmp_path / "it", kind, rows)
-    if kind in DATABASES:
-        monkeypatch.setenv("OFFICE_DB", into_database(kind, folder, rows, request))
+    folder = placed(tmp_path / "it", kind, made_rows(), request, monkeypatch)
     with_test_key(monkeypatch)
-    code, said = run(folder, monkeypatch)
+    code, said = run(folder)
     assert code == 0, said
     assert published(folder) == published(first)
     found, expected = bundle(folder), bundle(first)
@@ -202,7 +168,7 @@ def test_a_broken_file_is_told_before_anything_is_charged(
     path = folder / f"visits.{kind}"
     path.write_bytes(spoiled(path.read_bytes(), how))
     for words in (("validate", "spec.yaml"), ("run", "spec.yaml", "--direct")):
-        code, said = run(folder, monkeypatch, *words)
+        code, said = run(folder, *words)
         assert code == 5, said
         assert "DPR-E303" in said
         assert any(
@@ -217,7 +183,7 @@ def test_a_missing_extra_is_told_before_anything_is_charged(tmp_path: Path, monk
     folder = written(tmp_path / "it", "dta", made_rows())
     monkeypatch.setattr(process, "find_spec", lambda name: None)
     for words in (("validate", "spec.yaml"), ("run", "spec.yaml", "--direct")):
-        code, said = run(folder, monkeypatch, *words)
+        code, said = run(folder, *words)
         assert code == 9
         assert 'pip install "dprelease[statfiles]"' in said
     assert charged(folder) == 0
@@ -228,50 +194,22 @@ ODD = ("two\nlines", 'say "hi"', "back\\slash\\134", "'; drop table visits; --",
 
 
 @pytest.mark.thin(first=2)
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "duckdb", "mysql", "delta", "folder"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "duckdb", "mysql", "delta", "folder", "s3"])
 def test_hostile_texts_are_the_same_units_everywhere(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Which rows of a unit are kept, and in how many cells it is, depends on every letter of its id."""
     rows = [[ODD[at % len(ODD)], *row[1:]] for at, row in enumerate(made_rows())]
     expected = totals(written(tmp_path / "parquet", "parquet", rows))
-    folder = written(tmp_path / "it", kind, rows)
-    if kind in DATABASES:
-        monkeypatch.setenv("OFFICE_DB", into_database(kind, folder, rows, request, text="text"))
+    folder = placed(tmp_path / "it", kind, rows, request, monkeypatch, text="text")
     assert totals(folder) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [*KINDS, *DATABASES, "xlsx", "csv", "csv.gz", "csv.zst", "parquet", "folder", "delta"])
-def test_a_canary_is_in_no_file_but_its_own(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """A word and a number in every row: in no log, no temporary file, no bundle, and no word of the command."""
-    rows = [[f"{WORD}{at}", *row[1:5], float(NUMBER), row[6]] for at, row in enumerate(made_rows())]
-    folder = written(tmp_path / "it", kind, rows)
-    if kind in DATABASES:
-        monkeypatch.setenv("OFFICE_DB", into_database(kind, folder, rows, request))
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    code, said = run(folder, monkeypatch)
-    assert code == 0, said
-    marks = [WORD.encode(), str(NUMBER).encode(), *(NUMBER.to_bytes(8, order) for order in ("little", "big"))]
-    marks.append(pa.array([float(NUMBER)]).buffers()[1].to_pybytes()[:8])
-    assert not any(mark.decode() in said for mark in marks[:2])
-    own = ("visits.", "office.", "part-")
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.name.startswith(own)]
-    files = [path for path in files if "_delta_log" not in path.parts]  # of the source: it holds statistics of its rows
-    assert len(files) > 10
-    assert [path.name for path in files if any(mark in path.read_bytes() for mark in marks)] == []
 
 
 def test_a_wrong_name_is_told_with_the_right_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path / "it", "dta", made_rows()[:20])
     (folder / "visits.dta").rename(folder / "visits.sav")
     (folder / "spec.yaml").write_text(SPEC.replace("SOURCE", SOURCES["sav"]), encoding="utf-8")
-    code, said = run(folder, monkeypatch, "validate", "spec.yaml")
+    code, said = run(folder, "validate", "spec.yaml")
     assert code == 5
     assert "it begins like a Stata file" in said
     assert "give it a name that ends in .dta" in said
@@ -280,7 +218,7 @@ def test_a_wrong_name_is_told_with_the_right_one(tmp_path: Path, monkeypatch: py
 def test_names_in_other_letters_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path / "it", "sav", made_rows()[:20])
     write_statistical(folder / "visits.sav", {name.lower(): [1.0] for name in NAMES})
-    code, said = run(folder, monkeypatch, "validate", "spec.yaml")
+    code, said = run(folder, "validate", "spec.yaml")
     assert code == 5
     assert "'person' for 'PERSON'" in said
     assert "letters' case counts" in said
@@ -292,7 +230,7 @@ def test_other_workbooks_are_told_with_what_to_save_them_as(
 ) -> None:
     folder = written(tmp_path / "it", "csv", made_rows()[:20])
     (folder / "spec.yaml").write_text(SPEC.replace("SOURCE", f"{{file: {name}}}"), encoding="utf-8")
-    code, said = run(folder, monkeypatch, "validate", "spec.yaml")
+    code, said = run(folder, "validate", "spec.yaml")
     assert code == 2
     assert "DPR-S216" in said
     assert "save it as an Excel workbook (.xlsx) or the sheet as CSV in UTF-8" in said
@@ -310,6 +248,6 @@ def test_a_reference_in_a_workbook_is_that_in_a_csv(
     spec = SPEC.replace("SOURCE", SOURCES["csv"]).replace("places.csv", "places.xlsx")
     (folder / "spec.yaml").write_text(spec, encoding="utf-8")
     with_test_key(monkeypatch)
-    code, said = run(folder, monkeypatch)
+    code, said = run(folder)
     assert code == 0, said
     assert published(folder) == known

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import logging
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import traceback
@@ -76,6 +78,14 @@ def test_the_connection_reaches_nothing_outside(statement: str, tmp_path: Path, 
     backend.disconnect()
     assert rows_in_python.num_rows == 1
     assert os.listdir(tmp_path) == []
+
+
+def test_it_shows_no_progress_of_its_own() -> None:
+    """A process without a file, such as a notebook or ``python -c``, it takes for one that somebody looks at."""
+    asked = "execute(\"SELECT current_setting('enable_progress_bar')\").fetchone()[0]"
+    words = f"import duckdb; from dprelease.engines.locked import locked_duckdb as ours; print(duckdb.connect().{asked}, ours().{asked})"
+    said = subprocess.run([sys.executable, "-c", words], capture_output=True, check=True, text=True).stdout
+    assert said.split() == ["True", "False"]
 
 
 def test_no_file_appears_while_it_works(folder: Path, monkeypatch: Any) -> None:
