@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -195,7 +195,7 @@ def estimate(
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
     nearest: bool = False,
-    tested: bool = False,
+    tested: Collection[str] = (),
     possible: Mapping[str, Possible] = MappingProxyType({}),
     figures: FigureRules | None = None,
 ) -> PublishedTable:
@@ -217,8 +217,7 @@ def estimate(
             None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
-        tested: Whether the interval of a quotient is the set that an exact test of the noise gives
-            (``measures.tested.quotients``).
+        tested: The measures whose interval is the set that an exact test of the noise gives (``measures.tested``).
         possible: By measure, what its true numbers can be; left out: what its own quantities say (``Measure.within``).
         figures: The rules by which numbers are judged; None: those of plans from before there were others.
 
@@ -227,7 +226,7 @@ def estimate(
     """
     held = full_product(key_columns) if rows is None else as_rows(rows, len(key_columns))
     found = {
-        label: (measure.estimate_tested if tested else measure.estimate)(inputs[label], confidence)
+        label: (measure.estimate_tested if label in tested else measure.estimate)(inputs[label], confidence)
         for label, measure in measures.items()
     }
     gone = np.zeros(len(held), dtype=bool)

@@ -94,6 +94,7 @@ class Measure(GrownValue):
         widest: The widest clip; None: any.
         weighs: Whether rows can have weights in it.
         has_totals: Whether that of a coarser cell is made of sums of what its cells are made of.
+        tested_since_spreads: Whether its exact test is younger than that of quotients, so that some plans are without.
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("weighted",)
@@ -114,6 +115,7 @@ class Measure(GrownValue):
     widest: ClassVar[Widest | None] = None
     weighs: ClassVar[bool] = False
     has_totals: ClassVar[bool] = False
+    tested_since_spreads: ClassVar[bool] = False
 
     where: str | None = None
     weighted: bool | None = None
@@ -311,6 +313,16 @@ class Measure(GrownValue):
     def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """The same; of a quotient with the interval that an exact test of the noise gives (``tested.quotients``)."""
         return self.estimate(noisy, confidence)
+
+    def test_pays(self, laws: Sequence[Law], count: int | None, confidence: Fraction) -> bool:
+        """Whether :meth:`estimate_tested` is taken, from what is public before any draw.
+
+        Args:
+            laws: Of what it is made of.
+            count: The author's guess of rows per cell.
+            confidence: Of the interval.
+        """
+        return True
 
     @abstractmethod
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:

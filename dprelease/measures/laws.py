@@ -25,13 +25,22 @@ from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
 from dprelease.noise.weighted_sums import WeightedLaw
 
-__all__ = ["DrawBlocks", "KnownLaw", "SharedLaw", "SumLaw", "draw_blocks", "tail_above"]
+__all__ = [
+    "NORMAL_STEPS",
+    "DrawBlocks",
+    "KnownLaw",
+    "SharedLaw",
+    "SumLaw",
+    "draw_blocks",
+    "normal_table",
+    "tail_above",
+]
 
 Floats = npt.NDArray[np.float64]
 
 _POINTS = 4096  # of the grid over one of the two draws; every integer of its bulk where the scale is below about 100
 _EXACT = 2**14  # the largest scale of a discrete Gaussian that is summed point by point
-_NORMAL_STEPS = 4096  # of the table of the normal tail, a standard deviation
+NORMAL_STEPS = 4096  # of the table of the normal tail, a standard deviation
 _PAD = 1e-11  # relative; the sums below are of at most 2^20 positive doubles, each good to 1e-15
 
 
@@ -233,14 +242,14 @@ def tail_above(law: KnownLaw, at: Floats) -> Floats:
         return np.where(whole >= 0, most, 1 - least)
     # As in _gaussian, by a table of the normal tail: a value between two of its points takes the bound at the lower
     # one, and below 0 the larger of P = 1 - P(noise > size).
-    table, far = _normal_table(), len(_normal_table()) - 1
-    steps = size * (_NORMAL_STEPS / float(law.scale))
+    table, far = normal_table(), len(normal_table()) - 1
+    steps = size * (NORMAL_STEPS / float(law.scale))
     down = table[np.minimum(steps, far).astype(np.int64)]
-    up = table[np.minimum((size + 1) * (_NORMAL_STEPS / float(law.scale)) + 1, far).astype(np.int64)]
+    up = table[np.minimum((size + 1) * (NORMAL_STEPS / float(law.scale)) + 1, far).astype(np.int64)]
     return np.where(whole >= 0, down * (1 + _PAD) + 1e-300, 1 - np.where(steps < far - 1, up, 0.0) * (1 - _PAD))
 
 
 @lru_cache(maxsize=1)
-def _normal_table() -> Floats:
+def normal_table() -> Floats:
     """The tail of the standard normal law at 0, 1 / 4096, 2 / 4096, ... up to 38, beyond which no double has it."""
-    return _normal_tail(np.arange(38 * _NORMAL_STEPS) / _NORMAL_STEPS)
+    return _normal_tail(np.arange(38 * NORMAL_STEPS) / NORMAL_STEPS)

@@ -23,6 +23,8 @@ from dprelease.catalog.table import Table
 from dprelease.measures.base import Floats, Possible, Widest
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
+from dprelease.measures.tested.quotients import with_ends
+from dprelease.measures.tested.spreads import BOX, Moments, spreads
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 from dprelease.words import marked, phrase
@@ -30,6 +32,7 @@ from dprelease.words import marked, phrase
 __all__ = ["LARGEST_SQUARE", "Stddev", "Variance"]
 
 LARGEST_SQUARE = 2**30  # of a square in grains, so that 10^9 rows stay below 2^62
+_ROWS = 12  # margins of the number of rows
 _PLACES = 33  # a side of the grid of cells over which the worst margin is looked for
 _ROUNDING = 2.0**-46  # relative; a dozen operations on doubles, each good to 2^-53
 _METHOD = (
@@ -65,6 +68,8 @@ class _Moments(Clipped):
         2**46 - 2, "DPR-S547", "reaches 2^45 steps of {} or more to either side of its middle, too far for squares"
     )
 
+    tested_since_spreads: ClassVar[bool] = True
+
     def size(self, first: Quantity) -> int:
         """Always three."""
         return 3
@@ -91,16 +96,53 @@ class _Moments(Clipped):
     def _most(self, half: Fraction) -> Fraction:
         """The largest spread, from half the width of the clip."""
 
+    def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """The same values and standard errors, with the set of all spreads that the noise does not refuse.
+
+        The set is cut with the box of margins, which gets a tenth of the error probability; where the laws of the draws
+        are not tested, the interval is that of :meth:`estimate`.
+        """
+        found = self.estimate(noisy, confidence)
+        box = self._spread(noisy, 1 - (1 - confidence) * BOX)
+        ends = _tested(noisy[0].quantity, _moments(noisy), box, confidence)
+        if ends is None:
+            return found
+        step = float(noisy[0].quantity.step)
+        low, high = (self._in_units(end, step) for end in ends)
+        return with_ends(found, low, high)
+
+    def test_pays(self, laws: Sequence[Law], count: int | None, confidence: Fraction) -> bool:
+        """Not in cells that are expected to have fewer rows than twelve margins of their number: the box is shorter."""
+        return count is None or count >= _ROWS * laws[2].margin(confidence)
+
+    def expected_tested(
+        self,
+        quantities: Sequence[Quantity],
+        laws: Sequence[Law],
+        confidence: Fraction,
+        count: int | None,
+        drawn: Sequence[str] = (),
+    ) -> Expected:
+        """For a cell of ``count`` rows, at the worst spread and mean that it can have."""
+        found = self.expected(quantities, laws, confidence, count)
+        if count is None or not self.test_pays(laws, count, confidence):
+            return found
+        square, step = quantities[0], float(quantities[0].step)
+        squares, sums, counts = _every_cell(square, count)
+        box = _spread(square, squares, sums, counts, laws, 1 - (1 - confidence) * BOX)
+        ends = _tested(square, (squares, sums, counts, laws), box, confidence)
+        if ends is None:
+            return found
+        value, low, high = (self._in_units(each, step) for each in (box.value, *ends))
+        reach = np.fmax(value - low, high - value)
+        return Expected(found.standard_error, float(np.nanmax(reach)))
+
+    @abstractmethod
+    def _in_units(self, variance: Floats, step: float) -> Floats:
+        """A variance in squared steps as a spread in units of the measure."""
+
     def _spread(self, noisy: Sequence[Noisy], confidence: Fraction) -> _Spread:
-        squares, centred, counted = noisy
-        return _spread(
-            squares.quantity,
-            squares.values.astype(np.float64),
-            centred.values.astype(np.float64),
-            np.where(counted.values >= 1, counted.values, np.nan).astype(np.float64),
-            [part.law for part in noisy],
-            confidence,
-        )
+        return _spread(noisy[0].quantity, *_moments(noisy), confidence)
 
 
 class Variance(_Moments):
@@ -127,6 +169,9 @@ class Variance(_Moments):
 
     def _most(self, half: Fraction) -> Fraction:
         return half**2
+
+    def _in_units(self, variance: Floats, step: float) -> Floats:
+        return variance * step**2
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """At the worst cell, where all values lie at the far end of the clip; see :func:`_gains`."""
@@ -173,6 +218,9 @@ class Stddev(_Moments):
     def _most(self, half: Fraction) -> Fraction:
         return half
 
+    def _in_units(self, variance: Floats, step: float) -> Floats:
+        return np.asarray(np.sqrt(variance) * step)
+
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """Those of a variance v over 4 v (the square of the root's slope), with v as of values evenly spread."""
         square = quantities[0]
@@ -196,6 +244,35 @@ class Stddev(_Moments):
         _, reach, error = _rooted(_over_all(quantities[0], laws, confidence, count))
         step = float(quantities[0].step)
         return Expected(float(error.max()) * step, float(reach.max()) * step)
+
+
+_Moments3 = tuple[Floats, Floats, Floats, Sequence[Law]]
+
+
+def _moments(noisy: Sequence[Noisy]) -> _Moments3:
+    """Squares, sums and counts of every cell, without a count below 1, and the laws of their noise."""
+    squares, centred, counted = noisy
+    return (
+        squares.values.astype(np.float64),
+        centred.values.astype(np.float64),
+        np.where(counted.values >= 1, counted.values, np.nan).astype(np.float64),
+        [part.law for part in noisy],
+    )
+
+
+def _tested(square: Quantity, moments: _Moments3, box: _Spread, confidence: Fraction) -> tuple[Floats, Floats] | None:
+    """The ends of the set in squared steps, with what rounding of squares can add; None where nothing is tested."""
+    means = (float(square.low - square.centre), float(square.high - square.centre))
+    cells = Moments(*moments[:3], float(square.grain), float(square.offset), means, moments[3])
+    rounded = float(square.grain) / 2 if square.grain > 1 else 0.0
+    found = spreads(cells, np.maximum(box.least - rounded, 0.0), box.most + rounded, confidence)
+    if found is None:
+        return None
+    cap = (float(square.high - square.low) / 2) ** 2
+    low, high = np.clip(found[0] - rounded, 0.0, cap), np.clip(found[1] + rounded, 0.0, cap)
+    # Of pairs that both tests refuse nothing is left but the value; where nothing is said, the box is.
+    said = np.isfinite(box.value) & np.isnan(found[0])
+    return np.where(said, box.value, np.fmax(low, box.least)), np.where(said, box.value, np.fmin(high, box.most))
 
 
 _WHY_NULL = "depends on the cell's size: give `expect` for a count of the query"
@@ -292,9 +369,13 @@ def _over_all(square: Quantity, laws: Sequence[Law], confidence: Fraction, count
     The mean square lies between the squared mean and the largest square. The largest error is at a corner (it is
     convex in both); the largest margin is that of the grid.
     """
+    return _spread(square, *_every_cell(square, count), laws, confidence)
+
+
+def _every_cell(square: Quantity, count: int) -> tuple[Floats, Floats, Floats]:
+    """Squares, sums and counts of such cells."""
     share = np.linspace(0.0, 1.0, _PLACES)
     mean_square = np.repeat(share, _PLACES) * _top(square)
     squared_mean = np.tile(share, _PLACES) * mean_square
     squares = (mean_square / float(square.grain) - float(square.offset)) * count
-    counts = np.full_like(squares, float(count))
-    return _spread(square, squares, np.sqrt(squared_mean) * count, counts, laws, confidence)
+    return squares, np.sqrt(squared_mean) * count, np.full_like(squares, float(count))

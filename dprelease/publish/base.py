@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -13,10 +13,12 @@ from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
 from dprelease.estimate import RANK, PublishedTable, Rows, full_product
 from dprelease.estimate.ranges import range_rows
+from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
 from dprelease.plan.document.approval import Signed
+from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
@@ -41,6 +43,7 @@ __all__ = [
     "public_rows",
     "safe_path",
     "table_names",
+    "tested_measures",
 ]
 
 NOTICE = marked("REHEARSAL ON MADE-UP DATA - NOT A RELEASE")
@@ -263,6 +266,16 @@ def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
         return tuple(query.measures)
     written = [output.measure for output in plan.outputs if output.query == query.name]
     return tuple(dict.fromkeys([name for name in written if name in query.measures] + sorted(query.measures)))
+
+
+def tested_measures(plan: ReleasePlan, query: PlannedQuery, fed: Mapping[str, Sequence[Noisy]]) -> frozenset[str]:
+    """The measures whose intervals an exact test of the noise tells: where the plan says so, and where that pays."""
+    found, confidence = set[str](), plan.publish.confidence
+    for label, measure in query.measures.items():
+        rows = expected_rows(query.expect, query.measures, label)
+        if plan.publish.tests(measure) and measure.test_pays([part.law for part in fed[label]], rows, confidence):
+            found.add(label)
+    return frozenset(found)
 
 
 def number_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.plan.design.accuracy import reach_of
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
-from dprelease.publish.base import measure_names, public_rows
+from dprelease.publish.base import measure_names, public_rows, tested_measures
 from dprelease.publish.totals import table_of_totals
 
 __all__ = [
@@ -145,7 +145,7 @@ def _estimated(
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
-        tested=plan.publish.quotients == "tested",
+        tested=tested_measures(plan, query, fed),
         figures=plan.publish.figures,
     )
 

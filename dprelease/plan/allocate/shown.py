@@ -49,7 +49,7 @@ def publish_as(spec: ReleaseSpec, queries: Sequence[PlannedQuery], told: Sequenc
         unreliable_above=unreliable_above(spec),
         unreliable_show=unreliable.show if unreliable else "flag",
         intervals="nearest",
-        quotients="tested",
+        quotients="with_spreads",
         layout=3 if many else 2,
         csv_formulas=spec.publish.csv_formulas,
         figures=planned_figures(spec, queries, told),

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from dprelease.canonical import GrownValue, Value
 from dprelease.estimate import FigureRules
 from dprelease.formats import USUAL, FormatName
+from dprelease.measures import Measure
 
 __all__ = ["Derived", "Publish"]
 
@@ -23,7 +24,8 @@ class Publish(GrownValue):
         intervals: ``nearest``: they are about the possible number that is nearest to the value
             (``estimate.intervals``). None: about the value, as in plans from before there was another way.
         quotients: ``tested``: of a mean and a ratio they are all that an exact test of the noise does not refuse
-            (``measures.tested.quotients``). None: what the box of both margins allows, as in plans from before.
+            (``measures.tested.quotients``). ``with_spreads``: so are those of variances and standard deviations
+            (``measures.tested.spreads``). None: what the box of both margins allows, as in plans from before.
         layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
             2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
             the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds. With 3, which plans
@@ -55,7 +57,7 @@ class Publish(GrownValue):
     unreliable_above: Fraction | None = None
     unreliable_show: Literal["flag", "blank"] = "flag"
     intervals: Literal["nearest"] | None = None
-    quotients: Literal["tested"] | None = None
+    quotients: Literal["tested", "with_spreads"] | None = None
     layout: Literal[1, 2, 3] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
     figures: FigureRules | None = None
@@ -63,6 +65,10 @@ class Publish(GrownValue):
     across: dict[str, str] = {}
     interactive: bool = False
     research: Literal[1] | None = None
+
+    def tests(self, measure: Measure) -> bool:
+        """Whether intervals of such numbers are told by an exact test, where the laws of the draws allow one."""
+        return self.quotients == "with_spreads" or (self.quotients == "tested" and not measure.tested_since_spreads)
 
 
 class Derived(Value):

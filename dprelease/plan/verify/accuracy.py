@@ -92,7 +92,7 @@ def _expected(
     """The figures of a number; those of a percentage are a hundred times those of the quotient that it is."""
     plain = measure.model_copy(update={"show": None}) if measure.whole == 100 else measure
     confidence = plan.publish.confidence
-    if plan.publish.quotients == "tested":
+    if plan.publish.tests(measure):
         found = plain.expected_tested(quantities, laws, confidence, rows, drawn)
     else:
         found = plain.expected(quantities, laws, confidence, rows)
