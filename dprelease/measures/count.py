@@ -98,9 +98,9 @@ class Count(_Counting):
     method: ClassVar[tuple[str, ...]] = ()
     words: ClassVar[tuple[str, ...]] = ("rows", "units")
     direct: ClassVar[bool] = True
-    joined: ClassVar[str] = (
+    joined: ClassVar[str] = marked(
         "Half the sum of two noisy numbers, of all rows and of those that count less those that do not, so that it may "
-        "end in a half: {}."
+        "end in a half: {names}."
     )
     other_form: ClassVar[Literal["centred"]] = "centred"
     weighs: ClassVar[bool] = True

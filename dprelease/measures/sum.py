@@ -39,8 +39,9 @@ class Sum(Summed):
     direct: ClassVar[bool] = True
     weighs: ClassVar[bool] = True
     has_totals: ClassVar[bool] = True
-    joined: ClassVar[str] = (
-        "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: {}."
+    joined: ClassVar[str] = marked(
+        "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: "
+        "{names}."
     )
     sum: str
 
