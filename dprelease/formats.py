@@ -37,6 +37,7 @@ class Format:
             without words a file is not listed. Other media types may be among them.
         folder: A folder, with a slash behind it, of as many files as the size of the tables makes necessary; empty:
             there is none.
+        in_languages: Whether each further language of the pages has its files of ``once`` in a folder of its own.
         cost: Bytes of memory that its files take for each published number, until the bundle is written; 0 where that
             does not grow with the tables.
         all_digits: Whether its files for tables hold every number with all of its digits.
@@ -53,6 +54,7 @@ class Format:
     ending: str = ""
     once: tuple[tuple[str, str], ...] = ()
     folder: str = ""
+    in_languages: bool = False
     cost: int = 0
     all_digits: bool = False
     any_size: bool = False
@@ -79,7 +81,8 @@ class Format:
         """
         folders = (self.folder, *(f"{tag}/" for tag in languages)) if self.folder else ()
         found = {path for path in made if not path.startswith(folders)}
-        return tuple(sorted(found ^ set(self.paths(tables))))
+        further = {f"{tag}/{path}" for tag in languages for path, _ in self.once} if self.in_languages else set()
+        return tuple(sorted(found ^ {*self.paths(tables), *further}))
 
 
 _EVERY = (  # in the order in which they are made: a page links to the files that were made before it
@@ -147,6 +150,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         as_filed=False,
         made_with=("typst",),
         requires="certificate.compiler:require_typst",
+        in_languages=True,
     ),
     Format(
         name="dcat",

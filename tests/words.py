@@ -14,6 +14,9 @@ _ENDS = re.compile(r"</(?:p|li|d[dt]|t[dhr]|h\d|caption|figcaption|summary|title
 _TABLE = re.compile(r"<table class=\"estimates\".*?</table>", re.DOTALL)
 _CELL = re.compile(r"<td class=\"num[^\"]*\">.*?</td>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
+_CITED = re.compile(  # names of theorems, and versions: no numbers
+    r"(?:[Tt]heorem|théorème|[Pp]roposition|[Ll]emma|lemme)\s[\d.]+|\b\d+(?:\.\d{1,2}){2,}\b"
+)
 
 
 def blocks_of_text(page: str) -> list[str]:
@@ -29,7 +32,7 @@ def numbers_in(text: str, tag: str) -> list[str]:
     group, point = re.escape(language.group), re.escape(language.point)
     number = re.compile(rf"\d{{1,3}}(?:{group}\d{{3}})+(?:{point}\d+)?(?!\d)|\d+(?:{point}\d+)?|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
     signs = {ord(language.group): ",", ord(language.point): "."}
-    return sorted(each.translate(signs) for each in number.findall(text))
+    return sorted(each.translate(signs) for each in number.findall(_CITED.sub("", text)))
 
 
 def blocks_of_numbers(page: str, tag: str) -> list[list[str]]:

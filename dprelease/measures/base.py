@@ -84,8 +84,8 @@ class Measure(GrownValue):
         direct: Whether a number made of a single draw is that draw as it stands.
         by_weights: Whether its variance is that of its draws, added up by :meth:`weights`; if not, it has its own
             :meth:`error`.
-        joined: A sentence on numbers that are made of two draws, by the kind of the first; ``{}`` stands for their
-            names.
+        joined: A sentence on numbers that are made of two draws, by the kind of the first; ``{names}`` stands for
+            their names.
         gaussian: Whether its noise must be Gaussian, which needs a delta.
         other_form: When another one of :meth:`alternatives` is taken than the first: ``shared``: where other measures
             need all of its quantities, and sums are put together; ``offered``: where every quantity is measured anyway;

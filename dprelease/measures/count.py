@@ -103,9 +103,11 @@ class Count(_Counting):
     words: ClassVar[tuple[str, ...]] = ("rows", "units")
     direct: ClassVar[bool] = True
     joined: ClassVar[Mapping[str, str]] = {
-        "balance": "Half the sum of two noisy numbers, of all rows and of those that count less those that do not, so "
-        "that it may end in a half: {}.",
-        "rest": "The sum of two noisy numbers, of the part of a share and of the rest of its whole: {}.",
+        "balance": marked(
+            "Half the sum of two noisy numbers, of all rows and of those that count less those that do not, so that it "
+            "may end in a half: {names}."
+        ),
+        "rest": marked("The sum of two noisy numbers, of the part of a share and of the rest of its whole: {names}."),
     }
     other_form: ClassVar[Literal["centred"]] = "centred"
     weighs: ClassVar[bool] = True

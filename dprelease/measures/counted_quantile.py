@@ -35,7 +35,7 @@ __all__ = [
 MOST_CLASSES = 4096  # of the matrix that the draw is made with (``catalog.factor``)
 _USUAL_CLASSES = 1024  # of which the noise of a prefix is a third above that of a tenth as many
 FEWEST_CLASSES = 2
-_COUNTED = (
+_COUNTED = marked(
     "The number of values up to each class of values was measured in one draw. A quantile is where these numbers, made "
     "to rise, reach its part of their total; its interval holds every value at which a test by the law of the noise "
     "does not refuse it, and is made of the numbers as they were drawn. It has no standard error."
@@ -140,9 +140,11 @@ class CountedRatio(_Counted):
     kind: ClassVar[str] = "counted_ratio"
     plural: ClassVar[str] = marked("Ratios of quantiles")
     method: ClassVar[tuple[str, ...]] = (
-        "A ratio of two quantiles is that of the two as they are published. Its interval is that of all ratios of "
-        "values within the intervals of the two, each at half of what the confidence leaves. It is blank where the "
-        "lower quantile could be 0.",
+        marked(
+            "A ratio of two quantiles is that of the two as they are published. Its interval is that of all ratios of "
+            "values within the intervals of the two, each at half of what the confidence leaves. It is blank where the "
+            "lower quantile could be 0."
+        ),
     )
     counted_ratio: str
     over: Fraction = Field(ge=0, le=1)
@@ -206,9 +208,13 @@ class CountedShare(_Counted):
     kind: ClassVar[str] = "counted_share"
     plural: ClassVar[str] = marked("Shares below a value")
     method: ClassVar[tuple[str, ...]] = (
-        "A share below a value is the noisy number of values below it over that of all of them, both of one draw, from "
-        "0 to 1. Its interval holds every share at which a test by the law of the noise does not refuse it (Fieller). "
-        "It is blank where the noisy number of values is below 1.",
+        marked(
+            "A share below a value is the noisy number of values below it over that of all of them, both of one draw, "
+            "from "
+            "0 to 1. Its interval holds every share at which a test by the law of the noise does not refuse it "
+            "(Fieller). "
+            "It is blank where the noisy number of values is below 1."
+        ),
     )
     counted_share: str
     below: Fraction

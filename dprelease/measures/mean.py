@@ -32,8 +32,10 @@ class Mean(Summed):
     kind: ClassVar[str] = "mean"
     plural: ClassVar[str] = marked("Means")
     method: ClassVar[tuple[str, ...]] = (
-        "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
-        "It is held within its clip, and blank where the noisy count is below 1.",
+        marked(
+            "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
+            "It is held within its clip, and blank where the noisy count is below 1."
+        ),
     )
     held: ClassVar[bool] = True
     has_totals: ClassVar[bool] = True

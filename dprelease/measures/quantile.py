@@ -57,9 +57,11 @@ class Quantile(Ranged):
     kind: ClassVar[str] = "quantile"
     plural: ClassVar[str] = marked("Quantiles")
     method: ClassVar[tuple[str, ...]] = (
-        "Quantiles that were asked for together are put in rising order. The margin of one follows from the others "
-        "beside it and a noisy count of the column; it is blank where no such count was measured. It has no "
-        "standard error.",
+        marked(
+            "Quantiles that were asked for together are put in rising order. The margin of one follows from the others "
+            "beside it and a noisy count of the column; it is blank where no such count was measured. It has no "
+            "standard error."
+        ),
     )
     held: ClassVar[bool] = False
     foreseen: ClassVar[Literal["never"]] = "never"

@@ -55,9 +55,11 @@ class PlannedRatio(Measure):
     tag: ClassVar[str] = "of"
     plural: ClassVar[str] = marked("Ratios")
     method: ClassVar[tuple[str, ...]] = (
-        "A ratio is one published number over another, blank where the lower one is below one step of its grid; "
-        "a part of a whole is held between 0 and 1. Its margin covers the noise of both, and is blank where the "
-        "lower number might be 0.",
+        marked(
+            "A ratio is one published number over another, blank where the lower one is below one step of its grid; "
+            "a part of a whole is held between 0 and 1. Its margin covers the noise of both, and is blank where the "
+            "lower number might be 0."
+        ),
     )
     held: ClassVar[bool] = False
     foreseen: ClassVar[Literal["by_size"]] = "by_size"

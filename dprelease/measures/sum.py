@@ -40,8 +40,10 @@ class Sum(Summed):
     weighs: ClassVar[bool] = True
     has_totals: ClassVar[bool] = True
     joined: ClassVar[Mapping[str, str]] = {
-        "sum": "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy "
-        "count: {}."
+        "sum": marked(
+            "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: "
+            "{names}."
+        )
     }
     sum: str
 

@@ -36,9 +36,11 @@ _ROWS = 12  # margins of the number of rows
 _PLACES = 33  # a side of the grid of cells over which the worst margin is looked for
 _ROUNDING = 2.0**-46  # relative; a dozen operations on doubles, each good to 2^-53
 _METHOD = (
-    "A variance is made of a noisy sum of squares, a noisy sum and a noisy count: the mean square less the "
-    "squared mean, both about the middle of the clip. It is held between 0 and the square of half the clip's "
-    "width, and blank where the noisy count is below 1.",
+    marked(
+        "A variance is made of a noisy sum of squares, a noisy sum and a noisy count: the mean square less the "
+        "squared mean, both about the middle of the clip. It is held between 0 and the square of half the clip's "
+        "width, and blank where the noisy count is below 1."
+    ),
 )
 
 
@@ -204,7 +206,10 @@ class Stddev(_Moments):
 
     kind: ClassVar[str] = "stddev"
     plural: ClassVar[str] = marked("Standard deviations")
-    method: ClassVar[tuple[str, ...]] = (*_METHOD, "A standard deviation is the square root of such a variance.")
+    method: ClassVar[tuple[str, ...]] = (
+        *_METHOD,
+        marked("A standard deviation is the square root of such a variance."),
+    )
     stddev: str
 
     def described(self, table: Table, unit: str) -> str:

@@ -20,10 +20,16 @@ from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.columns import moves
 from dprelease.publish.site.paging import page_path
 
-__all__ = ["KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]
+__all__ = ["KINDS_OF_TEXTS", "KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]
 
-TEXTS = 5
+TEXTS = 6
 """The wording of pages that this version writes; one more whenever a sentence of ``KNOWN`` was mended."""
+
+KINDS_OF_TEXTS = {"texts_recipe": 1, "texts_files": 1}
+"""The wordings of ``recipe.json`` and of all further files with sentences that are no pages, each by itself.
+
+One more whenever such a sentence changes, so that other words on a page excuse no difference in them.
+"""
 
 READABLE = ("index.html", "accounting.html", "accounting.json", "registry.yaml", "nist-800-226.md")
 CERTIFICATE = "certificate.pdf"

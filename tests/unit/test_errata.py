@@ -14,7 +14,8 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import SENTENCES, Check, check_bundle, render, write
-from dprelease.publish.errata import CERTIFICATE, KNOWN, TEXTS, errata_of, plain_text
+from dprelease.publish.bundle.step_files import RECIPE
+from dprelease.publish.errata import CERTIFICATE, KINDS_OF_TEXTS, KNOWN, TEXTS, errata_of, plain_text
 from dprelease.publish.manifest import Manifest, sums_file
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
@@ -131,16 +132,22 @@ def test_plain_text_is_what_a_reader_sees() -> None:
     assert plain_text(b"- a\n  b <c>\n") == "- a b <c>"
 
 
-def forged(folder: Path, change: Callable[[dict[str, bytes]], None], texts: str | None) -> dict[str, Check]:
-    """A bundle with other files, and the manifest that such a one would have."""
+def forged(
+    folder: Path, change: Callable[[dict[str, bytes]], None], texts: str | None, *, old: bool = True
+) -> dict[str, Check]:
+    """A bundle with other files, and the manifest that such a one would have; an old one had one number for all."""
     write(published(), folder)
     manifest = json.loads((folder / "manifest.json").read_bytes())
-    files = {name: (folder / name).read_bytes() for name in ("index.html", "accounting.html", "accounting.json")}
+    names = ("index.html", "accounting.html", "accounting.json", RECIPE)
+    files = {name: (folder / name).read_bytes() for name in names}
     change(files)
     for name, data in files.items():
         (folder / name).write_bytes(data)
         manifest["files"][name] = {"sha256": sha256(data), "bytes": len(data)}
     manifest["rendered_with"].pop("texts")
+    if old:
+        for kind in KINDS_OF_TEXTS:
+            manifest["rendered_with"].pop(kind)
     if texts is not None:
         manifest["rendered_with"]["texts"] = texts
     (folder / "manifest.json").write_text(dumps(manifest) + "\n")
@@ -196,3 +203,14 @@ def test_no_bundle_of_today_has_one(relation: Neighboring, tmp_path: Path) -> No
     write(render(made, measurements(), facts(made)), tmp_path / "bundle")
     (check,) = [each for each in check_bundle(tmp_path / "bundle") if each.name == SENTENCES]
     assert check.passed
+
+
+@pytest.mark.parametrize("name", [RECIPE, "accounting.json"])
+def test_another_wording_of_pages_excuses_no_difference_in_files_of_another_kind(tmp_path: Path, name: str) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        files[name] = files[name].replace(b"noisy", b"noisier")
+
+    found = forged(tmp_path / "new", change, "1", old=False)["rendered again"]
+    assert found.passed is False
+    assert name in found.detail
+    assert forged(tmp_path / "old", change, "1")["rendered again"].passed is not False

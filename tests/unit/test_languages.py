@@ -11,12 +11,14 @@ from posixpath import dirname, normpath
 import pytest
 from openpyxl import load_workbook
 
+from dprelease.canonical import dumps
 from dprelease.errors import SpecError
 from dprelease.formats import FORMATS
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.presentation import presentation
 from dprelease.publish import check_bundle, render, write
 from dprelease.publish.base import AccountPoint
+from dprelease.publish.manifest import Manifest, sums_file
 from dprelease.publish.site.front import series_of
 from dprelease.publish.site.html import html_files
 from dprelease.spec.load import load
@@ -32,7 +34,7 @@ _LINK = re.compile(r'(?:href|src)="([^"]*)"')
 
 def pages(folder: str = "") -> dict[str, str]:
     """The pages of one language by their paths in its folder."""
-    own = re.compile(rf"{folder}(index\.html|pages/.*)")
+    own = re.compile(rf"{folder}(index\.html|accounting\.html|pages/.*)")
     return {found[1]: bundle()[path].decode() for path in bundle() if (found := own.fullmatch(path))}
 
 
@@ -307,3 +309,41 @@ def test_a_column_that_compares_can_be_named_and_no_other_one() -> None:
             "spec.yaml",
         )
     assert [(each.code, each.hint) for each in caught.value.problems] == [("DPR-S478", "did you mean `share`?")]
+
+
+def test_accounting_and_certificate_are_in_every_language_with_the_losses_of_the_plan() -> None:
+    german, english = (_plain(bundle()[path].decode()) for path in ("accounting.html", "en/accounting.html"))
+    assert "Rechenschaft über den Datenschutz: Bevölkerung und Einkommen 2024-03" in german
+    assert "Privacy accounting: Population and income 2024-03" in english
+    assert "eine Einheit ( Person ), in allen Veröffentlichungen, die bisher das Konto acs belasten" in german
+    assert "one person , in all releases charged so far to account acs" in english
+    told = json.loads(bundle()["accounting.json"])  # of the plan as it is, in English
+    assert told["unit"]["entity"] == "person"
+    assert "Only what was" not in german
+    for text, point in ((german, ","), (english, ".")):
+        assert f"ε = {told['loss'][told['certified']]['epsilon'][:4].replace('.', point)}" in text
+    assert bundle()["certificate.pdf"] != bundle()["en/certificate.pdf"]
+    pypdf = pytest.importorskip("pypdf")
+    certificate = {}
+    for path, tag in (("certificate.pdf", "de"), ("en/certificate.pdf", "en")):
+        certificate[tag] = pypdf.PdfReader(BytesIO(bundle()[path])).trailer["/Root"]["/Lang"]
+    assert {tag: each[:2] for tag, each in certificate.items()} == {"de": "de", "en": "en"}
+
+
+def test_a_bundle_from_before_that_verifies_without_them(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    made = plan()
+    folder = tmp_path / "it"
+    write(render(made, measured(made), facts(made)), folder)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    for path in ("en/accounting.html", "en/certificate.pdf"):
+        (folder / path).unlink()
+        del manifest["files"][path]
+
+    def failed(texts: str) -> set[str]:
+        manifest["rendered_with"]["texts"] = texts
+        (folder / "manifest.json").write_text(dumps(manifest) + "\n")
+        (folder / "SHA256SUMS").write_bytes(sums_file(Manifest.from_canonical(dumps(manifest)), None))
+        return {check.name for check in check_bundle(folder) if check.passed is False}
+
+    assert failed("5") == set()
+    assert failed("6") == {"rendered again"}

@@ -20,8 +20,8 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.accounting.choices import draw_row, laws_of_loss
 from dprelease.publish.accounting.glossary import dictionary, not_protected, post_processing, relation
-from dprelease.publish.accounting.glossary import quantity_words as words_of
 from dprelease.publish.accounting.guide import how_read, selections
+from dprelease.publish.accounting.plan_words import quantity_words as words_of
 from tests.planned import SPEC, plan_of
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts, plan

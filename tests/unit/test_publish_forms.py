@@ -18,7 +18,8 @@ from dprelease.plan.document import Feed, PlannedQuery, ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.accounting.choices import asked_and_planned, draw_row, laws_of_loss, other_ways
-from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
+from dprelease.publish.accounting.glossary import described, post_processing
+from dprelease.publish.accounting.plan_words import quantity_words
 from dprelease.publish.manifest import Manifest, sums_file
 from tests.unit.forms_example import CELLS, MEASURES, PERSONS, TRUTH, answers, forms
 from tests.unit.publish_example import facts, measurements, plan

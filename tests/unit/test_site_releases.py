@@ -17,6 +17,7 @@ from dprelease.publish.bundle.folder import files_in
 from dprelease.release.publishing.overview import OVERVIEW, write_overview
 from dprelease.release.publishing.published import Shelf, shelf_of
 from dprelease.signature import PublicKey
+from tests.unit import languages_example
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
 
@@ -196,3 +197,27 @@ def test_what_stands_in_the_place_of_a_manifest_is_told_at_once(tmp_path: Path) 
     assert shelf_of(tmp_path).unreadable == tuple(
         str(tmp_path / "survey" / each) for each in ("folder", "pipe", "sparse")
     )
+
+
+def test_pages_and_feeds_over_the_releases_are_in_every_language_of_the_newest_one(tmp_path: Path) -> None:
+    made = languages_example.plan()
+    write(
+        render(made, languages_example.measured(made), facts(made)), folder_for(tmp_path, made.release.name, "2024-03")
+    )
+    assert write_overview(tmp_path) == ""
+    texts = {}
+    for below in ("", "bevoelkerung/"):
+        for tag, end in (("de", ""), ("en", ".en")):
+            page, feed = (tmp_path / f"{below}{name}" for name in (f"index{end}.html", f"feed{end}.xml"))
+            texts[below, tag] = page.read_text(encoding="utf-8")
+            assert f'<html lang="{tag}">' in texts[below, tag]
+            assert f'xml:lang="{tag}"' in feed.read_text(encoding="utf-8")
+            links = re.findall(r'(?:href)="([^"#][^"]*)"', texts[below, tag])
+            assert all((page.parent / link).resolve().is_file() for link in links), links
+    assert "Veröffentlichungen mit differenzieller" in texts["", "de"] or "Veröffentlichung mit" in texts["", "de"]
+    assert "Bevölkerung und Einkommen" in texts["bevoelkerung/", "de"]
+    assert "Population and income" in texts["bevoelkerung/", "en"]
+    assert 'href="2024-03/en/index.html"' in texts["bevoelkerung/", "en"]
+    titles = [(tmp_path / f"bevoelkerung/feed{end}.xml").read_text(encoding="utf-8") for end in ("", ".en")]
+    assert ["<title>Bevölkerung und Einkommen" in titles[0], "<title>Population and income" in titles[1]] == [True] * 2
+    assert len({re.search(r"<id>(.*?)</id>", title)[1] for title in titles}) == 2  # type: ignore[index]

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from dprelease.canonical import Value
 from dprelease.signature import NotAKey, PrivateKey, PublicKey
+from dprelease.words import phrase
 
 __all__ = ["Approval", "Head", "Signed", "Statement", "approval_lines", "sign", "stands"]
 
@@ -140,8 +141,13 @@ def approval_lines(signed: Sequence[Signed]) -> list[str]:
     ['alice (data-owner), 2024-03-07 05:06:07 UTC, key 21fe31dfa154a261']
     """
     return [
-        f"{each.name} ({each.role}), {each.at.replace('T', ' ').replace('Z', ' UTC')}, "
-        f"key {PublicKey.from_text(each.key).fingerprint}"
+        phrase(
+            "{name} ({role}), {at}, key {key}",
+            name=each.name,
+            role=each.role,
+            at=each.at.replace("T", " ").replace("Z", " UTC"),
+            key=PublicKey.from_text(each.key).fingerprint,
+        )
         for each in signed
     ]
 

@@ -25,6 +25,7 @@ from dprelease.privacy.accountants.kov_many import root, rough_epsilon
 from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
+from dprelease.words import marked
 
 __all__ = ["Advanced", "drv_epsilon"]
 
@@ -76,10 +77,12 @@ class Advanced(Accountant):
 
     name = "advanced"
     words = Words(
-        how="finds the exact optimum for draws of which only ε and δ are known",
-        framework="approximate differential privacy, composed as a whole",
-        theorem="the optimum for what is known of the draws, or a bound just above it (Kairouz, Oh and Viswanath 2015, "
-        "Theorem 3.3; Murtagh and Vadhan 2018, Theorem 1.5)",
+        how=marked("finds the exact optimum for draws of which only ε and δ are known"),
+        framework=marked("approximate differential privacy, composed as a whole"),
+        theorem=marked(
+            "the optimum for what is known of the draws, or a bound just above it (Kairouz, Oh and Viswanath 2015, "
+            "Theorem 3.3; Murtagh and Vadhan 2018, Theorem 1.5)"
+        ),
     )
     needs_delta = ("DPR-S546", "is advanced, a theorem that needs a delta greater than 0")
     most_draws = 0

@@ -32,6 +32,7 @@ from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
 from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.theorems.joint.random_scale import random_scale_near
+from dprelease.words import marked
 
 __all__ = ["Basic", "Draws", "Rough", "as_floats", "deltas_of_sum", "exp_of", "rough_single"]
 
@@ -205,9 +206,9 @@ class Basic(Accountant):
 
     name = "basic"
     words = Words(
-        how="adds up the ε of every draw, and their δ",
-        framework="pure or approximate differential privacy, added up",
-        theorem="none: ε and δ of the draws are added (Dwork and Roth 2014, Theorem 3.16)",
+        how=marked("adds up the ε of every draw, and their δ"),
+        framework=marked("pure or approximate differential privacy, added up"),
+        theorem=marked("none: ε and δ of the draws are added (Dwork and Roth 2014, Theorem 3.16)"),
     )
     most_draws = 16
     auto = "fast"

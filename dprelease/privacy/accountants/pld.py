@@ -49,6 +49,7 @@ from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.loss_bound import ComposedLoss, rough_epsilon_of
 from dprelease.privacy.theorems.total_loss import CellLaw, Total, total_of_floats
 from dprelease.privacy.unit import Neighboring
+from dprelease.words import marked
 
 __all__ = ["Pld"]
 
@@ -85,9 +86,11 @@ class Pld(Accountant):
     name = "pld"
     reads_together = True
     words = Words(
-        how="composes the whole law of the loss, rounded up; tight where every draw's worst case is known",
-        framework="approximate differential privacy, by the law of the privacy loss",
-        theorem="dominating pairs of laws compose (Zhu, Dong and Wang 2022, Theorem 10), and δ is read off at ε",
+        how=marked("composes the whole law of the loss, rounded up; tight where every draw's worst case is known"),
+        framework=marked("approximate differential privacy, by the law of the privacy loss"),
+        theorem=marked(
+            "dominating pairs of laws compose (Zhu, Dong and Wang 2022, Theorem 10), and δ is read off at ε"
+        ),
     )
     takes = EVERY_KIND - {"concentrated"}
     most_draws = 200

@@ -53,6 +53,7 @@ from dprelease.privacy.theorems.joint.total_residual import replaced_ways, respo
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.renyi import Curve, Worst
 from dprelease.privacy.unit import Neighboring
+from dprelease.words import marked
 
 __all__ = ["Rdp", "curve_of"]
 
@@ -178,9 +179,11 @@ class Rdp(Accountant):
     name = "rdp"
     reads_together = True
     words = Words(
-        how="adds up the Rényi curve of every draw, and reads the sum as ε at its best order",
-        framework="Rényi differential privacy, mapped to (ε, δ)",
-        theorem="Canonne, Kamath and Steinke 2020, Proposition 12; curves add up by Mironov 2017, Proposition 1",
+        how=marked("adds up the Rényi curve of every draw, and reads the sum as ε at its best order"),
+        framework=marked("Rényi differential privacy, mapped to (ε, δ)"),
+        theorem=marked(
+            "Canonne, Kamath and Steinke 2020, Proposition 12; curves add up by Mironov 2017, Proposition 1"
+        ),
     )
     auto = "fast"
 

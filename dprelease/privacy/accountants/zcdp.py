@@ -19,6 +19,7 @@ from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import rough_rho, summed_rhos
 from dprelease.privacy.event import Event
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
+from dprelease.words import marked
 
 __all__ = ["Zcdp", "exact_sum", "total_rho"]
 
@@ -65,9 +66,11 @@ class Zcdp(Accountant):
     name = "zcdp"
     reads_together = True
     words = Words(
-        how="adds up the ρ of every draw, and reads the sum as ε once",
-        framework="zero-concentrated differential privacy, mapped to (ε, δ)",
-        theorem="Canonne, Kamath and Steinke 2020, Proposition 12; ρ adds up by Bun and Steinke 2016, Lemma 1.7",
+        how=marked("adds up the ρ of every draw, and reads the sum as ε once"),
+        framework=marked("zero-concentrated differential privacy, mapped to (ε, δ)"),
+        theorem=marked(
+            "Canonne, Kamath and Steinke 2020, Proposition 12; ρ adds up by Bun and Steinke 2016, Lemma 1.7"
+        ),
     )
     needs_delta = ("DPR-S545", "is zcdp, which by itself proves no epsilon at delta 0")
 

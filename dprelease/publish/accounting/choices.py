@@ -5,14 +5,16 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+from dprelease.catalog.names import Foreign
 from dprelease.measures.text import decimal
 from dprelease.plan.document import Goal, Output, ReleasePlan, Step
 from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.accountants.base import atoms, pure_epsilon
 from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.event import Approximate
-from dprelease.publish.accounting.glossary import quantity_words
+from dprelease.publish.accounting.plan_words import in_words, quantity_words
 from dprelease.publish.numbers import at_most, percent
+from dprelease.words import amount, marked, number_written, phrase
 
 __all__ = [
     "asked_and_planned",
@@ -25,26 +27,42 @@ __all__ = [
     "other_ways",
 ]
 
-_CHOICE = ("ε = score range / scale", "each choice that one unit can move")
-_RHO, _SELECTION = "ρ = L2² / (2 · scale²)", "a selection of keys"
+_CHOICE = (
+    marked("exponential mechanism"),
+    marked("ε = score range / scale"),
+    marked("each choice that one unit can move"),
+)
+_GAUGE, _BY_LENGTH = marked("ε = gauge / scale"), marked("ε = L1 / scale")
 _WORDS = {  # by mechanism: the noise, how a loss follows from sensitivity and scale, and what that is said of
-    "discrete_laplace": ("discrete Laplace", "ε = L1 / scale", "Laplace noise"),
-    "discrete_gaussian": ("discrete Gaussian", _RHO, "Gaussian noise"),
-    "count_knorm": ("K-norm (counts)", "ε = gauge / scale", "K-norm noise"),
-    "linf_knorm": ("K-norm (largest change)", "ε = gauge / scale", "K-norm noise"),
-    "tables_knorm": ("K-norm (tables)", "ε = gauge / scale", "K-norm noise on tables"),
-    "total_residual": ("total and residuals", "ε = gauge / scale", "noise on a total and residuals"),
+    "discrete_laplace": (marked("discrete Laplace"), _BY_LENGTH, marked("Laplace noise")),
+    "discrete_gaussian": (marked("discrete Gaussian"), marked("ρ = L2² / (2 · scale²)"), marked("Gaussian noise")),
+    "count_knorm": (marked("K-norm (counts)"), _GAUGE, marked("K-norm noise")),
+    "linf_knorm": (marked("K-norm (largest change)"), _GAUGE, marked("K-norm noise")),
+    "tables_knorm": (marked("K-norm (tables)"), _GAUGE, marked("K-norm noise on tables")),
+    "total_residual": (marked("total and residuals"), _GAUGE, marked("noise on a total and residuals")),
     "random_scale": (
-        "Gaussian of a random scale",
-        "ρ = D² / (2 · smallest scale²)",
-        "Gaussian noise of a random scale",
+        marked("Gaussian of a random scale"),
+        marked("ρ = D² / (2 · smallest scale²)"),
+        marked("Gaussian noise of a random scale"),
     ),
-    "exponential_quantile": ("exponential mechanism", *_CHOICE),
-    "exponential_top_k": ("exponential mechanism", *_CHOICE),
-    "exponential_clip": ("exponential mechanism", *_CHOICE),
-    "laplace_threshold": ("discrete Laplace, threshold", "ε = L1 / scale and δ", f"{_SELECTION} with Laplace noise"),
-    "gaussian_threshold": ("discrete Gaussian, threshold", f"{_RHO} and δ", f"{_SELECTION} with Gaussian noise"),
-    "optimal_selection": ("a coin for each key", "ε = L1 / scale and δ", f"{_SELECTION} by coins"),
+    "exponential_quantile": _CHOICE,
+    "exponential_top_k": _CHOICE,
+    "exponential_clip": _CHOICE,
+    "laplace_threshold": (
+        marked("discrete Laplace, threshold"),
+        marked("ε = L1 / scale and δ"),
+        marked("a selection of keys with Laplace noise"),
+    ),
+    "gaussian_threshold": (
+        marked("discrete Gaussian, threshold"),
+        marked("ρ = L2² / (2 · scale²) and δ"),
+        marked("a selection of keys with Gaussian noise"),
+    ),
+    "optimal_selection": (
+        marked("a coin for each key"),
+        marked("ε = L1 / scale and δ"),
+        marked("a selection of keys by coins"),
+    ),
 }
 _GAUSSIAN = ("discrete_gaussian", "gaussian_threshold")
 
@@ -56,9 +74,9 @@ def asked_and_planned(plan: ReleasePlan, most: int) -> list[dict[str, str]]:
     total = sum((goal.share or Fraction(0) for goal in asked.values()), Fraction(0))
     goals = own | {name: each.goal for each in plan.workloads for name in each.tables}
     exact = {each.query for each in plan.invariants}
-    of = "shares" if plan.allocation is None else "weights in the least total error"
+    of = phrase("shares") if plan.allocation is None else phrase("weights in the least total error")
     rows = [_row(output, goals[output.query], total, of) for output in plan.outputs[:most]]
-    return [{**row, "asked": "exact, unprotected"} if row["query"] in exact else row for row in rows]
+    return [{**row, "asked": phrase("exact, unprotected")} if row["query"] in exact else row for row in rows]
 
 
 def _row(output: Output, goal: Goal, total: Fraction, of: str) -> dict[str, str]:
@@ -70,19 +88,25 @@ def _row(output: Output, goal: Goal, total: Fraction, of: str) -> dict[str, str]
         "target": "" if target is None else f"± {_short(target)}",
         "standard_error": _readable(output.standard_error),
         "margin": f"± {_readable(output.margin)}" if output.margin is not None else "",
-        "why_null": (output.why_null or "").replace("`", ""),
+        "why_null": _without_ticks(in_words(output.why_null or "")),
     }
+
+
+def _without_ticks(text: str) -> str:
+    """Words without the marks of code; a text that is marked as English stays so."""
+    plain = text.replace("`", "")
+    return Foreign(plain, text.tag) if isinstance(text, Foreign) else plain
 
 
 def _asked(goal: Goal, total: Fraction, of: str) -> str:
     if goal.budget is not None:
         pinned = goal.budget
         size = f"ε = {_short(pinned.epsilon)}" if pinned.epsilon is not None else f"ρ = {_short(pinned.rho)}"
-        return f"pinned to {size}"
+        return phrase("pinned to {size}", size=size)
     if goal.share is None:
-        return "what its targets need"
-    part = f"{percent(goal.share / total)} % of the {of}"
-    return f"{part}; no less than its targets need" if goal.targets else part
+        return phrase("what its targets need")
+    part = phrase("{share} % of the {of}", share=percent(goal.share / total), of=of)
+    return phrase("{part}; no less than its targets need", part=part) if goal.targets else part
 
 
 def draw_row(step: Step) -> dict[str, str]:
@@ -97,38 +121,52 @@ def draw_row(step: Step) -> dict[str, str]:
         "scale": at_most(step.scale, 6),
         "loss": _loss(step),
         "share": percent(step.share),
-        "cells": "keys chosen" if step.cells is None else f"{step.cells:,}{several}",
+        "cells": phrase("keys chosen") if step.cells is None else amount(step.cells) + several,
     }
 
 
 def mechanism_words(mechanism: str) -> str:
     """What a mechanism is called on pages."""
-    return _WORDS[mechanism][0] if mechanism in _WORDS else mechanism.replace("_", " ")
+    return phrase(_WORDS[mechanism][0]) if mechanism in _WORDS else mechanism.replace("_", " ")
 
 
 def _what(step: Step) -> str:
     told = "; ".join(map(quantity_words, step.parts))
     if step.mechanism == "optimal_selection" and step.selecting is not None:
-        return f"{told}, for every key that occurs; from {step.selecting.threshold:,} on it appears more often than not"
+        return phrase(
+            "{told}, for every key that occurs; from {threshold} on it appears more often than not",
+            told=told,
+            threshold=amount(step.selecting.threshold),
+        )
     if step.selecting is not None:
-        return f"{told}, for every key that occurs; those with at least {step.selecting.threshold:,} appear"
+        return phrase(
+            "{told}, for every key that occurs; those with at least {threshold} appear",
+            told=told,
+            threshold=amount(step.selecting.threshold),
+        )
     if step.above is not None:
-        return f"{told}, so that about {step.above:,} rows lie above it"
+        return phrase("{told}, so that about {above} rows lie above it", told=told, above=amount(step.above))
     if step.factor is not None:
         counted = step.aggregate.quantity.is_counted
-        along = "classes of values" if counted else step.aggregate.by[step.factor.axis]
-        kind = "a square root of prefix sums" if step.factor.kind == "root" else "a near-optimal matrix"
-        return f"{told}, along {along} by {kind}, in steps of 1/{step.factor.grain:,}"
+        along = phrase("classes of values") if counted else step.aggregate.by[step.factor.axis]
+        kind = phrase("a square root of prefix sums") if step.factor.kind == "root" else phrase("a near-optimal matrix")
+        return phrase(
+            "{told}, along {along} by {kind}, in steps of 1/{grain}",
+            told=told,
+            along=along,
+            kind=kind,
+            grain=amount(step.factor.grain),
+        )
     if step.mechanism == "exponential_top_k" and step.choosing is not None:
-        return f"{told}, for the {step.choosing.rounds:,} keys with most"
+        return phrase("{told}, for the {rounds} keys with most", told=told, rounds=amount(step.choosing.rounds))
     return told
 
 
 def _reach(step: Step) -> str:
     if step.choosing is not None:
-        return f"score range {at_most(step.choosing.spread, 4)}"
+        return phrase("score range {spread}", spread=at_most(step.choosing.spread, 4))
     if step.gauge is not None:
-        return f"gauge {at_most(step.gauge, 4)}"
+        return phrase("gauge {gauge}", gauge=at_most(step.gauge, 4))
     norm = "l2" if step.mechanism in _GAUSSIAN else "l1"
     return f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}"
 
@@ -144,7 +182,7 @@ def _loss(step: Step) -> str:
     text = f"{loss[1]} = {at_most(loss[0] or Fraction(0), 4)}"
     if step.selecting is not None:
         return f"{text}, δ = {at_most(step.selecting.delta, 4)}"
-    return f"{counted[event]:,} × {text}" if counted[event] > 1 else text
+    return f"{amount(counted[event])} × {text}" if counted[event] > 1 else text
 
 
 def _answers(step: Step) -> str:
@@ -159,7 +197,9 @@ def laws_of_loss(plan: ReleasePlan) -> str:
     """How the loss of a step follows from sensitivity and scale, for the kinds of noise that the plan uses."""
     used = dict.fromkeys(_WORDS[step.mechanism][1:] for step in plan.steps if step.mechanism in _WORDS)
     unbroken = {ord(" "): "\u00a0"}
-    return ", ".join(f"{law.translate(unbroken)} for {noise}" for law, noise in used)
+    return ", ".join(
+        phrase("{law} for {noise}", law=phrase(law).translate(unbroken), noise=phrase(noise)) for law, noise in used
+    )
 
 
 def joins(plan: ReleasePlan) -> bool:
@@ -182,13 +222,23 @@ def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:
     """Other ways to hide the same tables, the naive one first: their noise beside this plan's, and why not."""
     rows = []
     if plan.naive is not None:
-        more = "more noise; " if Decimal(plan.naive.noise) > 1 else ""
-        charge = f"{more}it would charge an account ε = {plan.naive.charged} at the δ of its cap"
-        rows.append({"name": f"naive: {plan.naive.accounts_for}", "noise": plan.naive.noise, "why_not": charge})
+        more = phrase("more noise; ") if Decimal(plan.naive.noise) > 1 else ""
+        charge = phrase(
+            "{more}it would charge an account ε = {charged} at the δ of its cap",
+            more=more,
+            charged=number_written(plan.naive.charged),
+        )
+        rows.append(
+            {
+                "name": phrase("naive: {accounts_for}", accounts_for=in_words(plan.naive.accounts_for)),
+                "noise": number_written(plan.naive.noise),
+                "why_not": charge,
+            }
+        )
     for each in plan.considered:
-        why = each.why_not or ("more noise" if Decimal(each.noise) > 1 else "as much noise")
-        why += ", at the δ of its cap" if "charge an account epsilon" in why else ""
-        rows.append({"name": each.name, "noise": each.noise, "why_not": why})
+        why = in_words(each.why_not) or (phrase("more noise") if Decimal(each.noise) > 1 else phrase("as much noise"))
+        why += phrase(", at the δ of its cap") if "charge an account epsilon" in why else ""
+        rows.append({"name": in_words(each.name), "noise": number_written(each.noise), "why_not": why})
     return rows
 
 

@@ -17,6 +17,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.curves import Profile, fewest_misses, trade_off
 from dprelease.publish.base import AccountFacts, AccountPoint, Facts
 from dprelease.publish.numbers import at_least, at_most, percent, power_of_ten, round_step
+from dprelease.words import amount, number_written, phrase
 
 __all__ = ["ALPHAS", "Figure", "history_figures", "profile_figure", "trade_off_figure"]
 
@@ -79,15 +80,17 @@ def profile_figure(plan: ReleasePlan, profile: Profile) -> Figure:
     pair = f"ε = {at_most(certified.epsilon, 4)}, δ = {at_most(certified.delta)}"
     return Figure(
         name="profile",
-        title="δ at every ε: the privacy profile",
-        says=f"A falling line: at a larger ε less remains for δ. A dot marks the certified loss, {pair}.",
+        title=phrase("δ at every ε: the privacy profile"),
+        says=phrase(
+            "A falling line: at a larger ε less remains for δ. A dot marks the certified loss, {pair}.", pair=pair
+        ),
         across="ε",
         up="δ",
         lines=(("curve", _points(curve)),),
         dots=(dot,),
         marks_across=tuple((_place(x(tick)), text) for tick, text in _ticks(top)),
         marks_up=tuple((_place(y(10.0**power)), power_of_ten(power) if power else "1") for power in powers),
-        head=("ε", "δ at most"),
+        head=("ε", phrase("δ at most")),
         rows=tuple((at_most(epsilon, 6), at_most(delta)) for epsilon, delta in profile.points),
     )
 
@@ -108,15 +111,19 @@ def trade_off_figure(profile: Profile) -> Figure:
     one = rows[ALPHAS.index(Fraction(5, 100))]
     return Figure(
         name="errors",
-        title="The errors that no attacker avoids",
-        says="A line that falls from all misses to none, below the straight line of guessing. Whoever accepts "
-        f"{one[0]} of false alarms misses at least {one[1]}.",
-        across="false alarms",
-        up="misses",
+        title=phrase("The errors that no attacker avoids"),
+        says=phrase(
+            "A line that falls from all misses to none, below the straight line of guessing. Whoever accepts {alarms} "
+            "of false alarms misses at least {misses}.",
+            alarms=one[0],
+            misses=one[1],
+        ),
+        across=phrase("false alarms"),
+        up=phrase("misses"),
         lines=(("reference", _points(guessing)), ("curve", _points(corners))),
         marks_across=tuple((_place(x(at)), text) for at, text in ticks),
         marks_up=tuple((_place(y(at)), text) for at, text in ticks),
-        head=("false alarms", "misses at least"),
+        head=(phrase("false alarms"), phrase("misses at least")),
         rows=rows,
     )
 
@@ -148,22 +155,33 @@ def _history(name: str, account: AccountFacts, points: Sequence[AccountPoint]) -
     if cap is not None:
         lines.insert(0, ("reference", _points([(x(0), y(float(cap))), (x(count), y(float(cap)))])))
     # Of a parallel account the last charge may be about another stretch of time than the largest.
-    whose = "of the period charged, " if account.window else ""
     most = max(each.after.epsilon for each in shown)
-    limit = f" The dashed line is the cap, ε = {at_most(cap, 4)} at that δ." if cap is not None else ""
+    limit = phrase(" The dashed line is the cap, ε = {cap} at that δ.", cap=at_most(cap, 4)) if cap is not None else ""
     spread = sorted({0, (count - 1) // 2, count - 1})
-    over = f"Stairs over the last {len(shown):,} charges" if len(shown) > 1 else "The first charge of the account"
+    over = (
+        phrase("Stairs over the last {count} charges", count=amount(len(shown)))
+        if len(shown) > 1
+        else phrase("The first charge of the account")
+    )
     return Figure(
         name=name,
-        title=f"Account {account.name}: loss {whose}behind every charge",
-        says=f"{over}, up to ε = {at_most(most, 4)} at δ = {at_most(account.after.delta)}.{limit}",
-        across="charges, the oldest first",
-        up="ε of the account",
+        title=phrase("Account {name}: loss of the period charged, behind every charge", name=account.name)
+        if account.window
+        else phrase("Account {name}: loss behind every charge", name=account.name),
+        says=phrase(
+            "{over}, up to ε = {most} at δ = {delta}.{limit}",
+            over=over,
+            most=at_most(most, 4),
+            delta=at_most(account.after.delta),
+            limit=limit,
+        ),
+        across=phrase("charges, the oldest first"),
+        up=phrase("ε of the account"),
         lines=tuple(lines),
         marks_across=tuple((_place(x(at + 0.5)), _named(shown[at])) for at in spread),
         marks_up=tuple((_place(y(tick)), text) for tick, text in _ticks(top)),
-        head=("ledger entry", "release", "period", "ε of the account, at most"),
-        rows=tuple((f"{p.sequence:,}", p.release, p.period, at_most(p.after.epsilon, 6)) for p in shown),
+        head=(phrase("ledger entry"), phrase("release"), phrase("period"), phrase("ε of the account, at most")),
+        rows=tuple((amount(p.sequence), p.release, p.period, at_most(p.after.epsilon, 6)) for p in shown),
     )
 
 
@@ -183,4 +201,4 @@ def _ticks(top: float) -> list[tuple[float, str]]:
     """Round numbers from 0 up to the top, three to six of them."""
     step = round_step(top)
     unit = Decimal(f"{step:.3g}")
-    return [(float(unit * at), f"{(unit * at).normalize():f}") for at in range(int(top / step) + 1)]
+    return [(float(unit * at), number_written(f"{(unit * at).normalize():f}")) for at in range(int(top / step) + 1)]

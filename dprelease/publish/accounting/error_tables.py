@@ -16,6 +16,7 @@ from dprelease.catalog.aggregate import cells_of
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import round_up
 from dprelease.publish.numbers import at_most
+from dprelease.words import amount, phrase
 
 __all__ = ["SIZES", "error_facts", "error_rows"]
 
@@ -67,10 +68,10 @@ def error_rows(plan: ReleasePlan) -> list[dict[str, Any]]:
     return [
         {
             "workload": workload,
-            "level": level,
-            "attributes": str(ways) if ways else "total",
-            "tables": f"{len(tables):,}",
-            "cells": f"{sum(each['cells'] for each in tables):,}",
+            "level": level if level != "all" else phrase("all"),
+            "attributes": str(ways) if ways else phrase("total"),
+            "tables": amount(len(tables)),
+            "cells": amount(sum(each["cells"] for each in tables)),
             "standard_error": _ends([each["standard_error"] for each in tables]),
             "margin": _ends([each["margin"] for each in tables]),
             "relative": [
@@ -84,10 +85,11 @@ def error_rows(plan: ReleasePlan) -> list[dict[str, Any]]:
 def _ends(texts: Sequence[str | None]) -> str:
     """The least and the largest, once where they are shown alike; rounded up."""
     if None in texts:
-        return "none"
+        return phrase("none")
     numbers = sorted(Fraction(text) for text in texts if text is not None)
-    return " to ".join(dict.fromkeys(at_most(number) for number in (numbers[0], numbers[-1])))
+    lower, upper = at_most(numbers[0]), at_most(numbers[-1])
+    return lower if lower == upper else phrase("{lower} to {upper}", lower=lower, upper=upper)
 
 
 def _percent(share: Fraction) -> str:
-    return "0" if not share else "over 100 %" if share > 1 else f"{at_most(100 * share, 2)} %"
+    return "0" if not share else phrase("over 100 %") if share > 1 else f"{at_most(100 * share, 2)} %"

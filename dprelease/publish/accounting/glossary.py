@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from fractions import Fraction
 from typing import Any, Literal
 
 from dprelease.catalog.aggregate import Quantity
@@ -11,7 +10,6 @@ from dprelease.catalog.table import Table
 from dprelease.estimate import RANK
 from dprelease.measures import MEASURES, PLANNED, Measure
 from dprelease.measures.comparing.comparison import ComparedNumber
-from dprelease.measures.text import exact_text, weighed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
@@ -25,7 +23,7 @@ from dprelease.publish.figure_words import judged_words
 from dprelease.publish.html_text import themed, utc
 from dprelease.publish.numbers import at_most, percent
 from dprelease.spec.fields.workloads import TOTAL_KEY
-from dprelease.words import phrase
+from dprelease.words import inside_sentence, marked, phrase
 
 __all__ = [
     "NOT_COVERED",
@@ -36,7 +34,6 @@ __all__ = [
     "not_protected",
     "other_delta",
     "post_processing",
-    "quantity_words",
     "relation",
     "said_everywhere",
     "suspicion",
@@ -45,19 +42,20 @@ __all__ = [
 ]
 
 NOT_COVERED = (
-    "How long the run took, how much memory it used, and whether it ran out of either.",
-    "Whoever can see the data source, the machine or the orchestrator while it runs.",
-    "Copies of the data, and anything published from it outside the accounts named here.",
-    "What the tables say about groups: a fact that holds for many people at once is meant to be visible.",
-    "A legal opinion: this page is a record of what was done, not a certificate of anonymity.",
+    marked("How long the run took, how much memory it used, and whether it ran out of either."),
+    marked("Whoever can see the data source, the machine or the orchestrator while it runs."),
+    marked("Copies of the data, and anything published from it outside the accounts named here."),
+    marked("What the tables say about groups: a fact that holds for many people at once is meant to be visible."),
+    marked("A legal opinion: this page is a record of what was done, not a certificate of anonymity."),
 )
 SIGNATURE = "unsigned"
-_ADDED_UP = (
-    "Sums along a column ({}) are made of noisy combinations of the cells of each line: the cells follow from them by "
+_ADDED_UP = marked(
+    "Sums along a column ({names}) are made of noisy combinations of the cells of each line: the cells follow from "
+    "them by "
     "linear equations, and are added up. Such sums are unbiased, so that they need not be whole numbers, and a longer "
     "sum can be less than a shorter one. Sums of one line err together."
 )
-_DECLARED = (
+_DECLARED = marked(
     "that {row} is one {unit} is the declaration of who wrote the specification, and was not checked: a {unit} with "
     "several rows loses what a group of as many loses"
 )
@@ -65,7 +63,7 @@ SAMPLED = (
     "the margin is that of the noise alone. The sampling error comes from a public model of the survey, not from the "
     "data; the total margin is for noise and sampling together."
 )
-_GIVEN = (
+_GIVEN = marked(
     "{table}: weights that are adjusted for those who did not answer, or calibrated to known totals, depend on all who "
     "are in the sample. The guarantee takes the weights of the others as they are, and does not cover what one {unit} "
     "did to these."
@@ -108,11 +106,20 @@ def who_is_protected(plan: ReleasePlan) -> str:
     """Who a unit is, in the data."""
     told = {name: table.unit_id for name, table in plan.catalog.tables.items() if table.unit_id is not None}
     if not told:
-        return f"each {plan.unit}; {_DECLARED.format(row='a row of a table', unit=plan.unit)}"
-    ids = ", ".join(f"{column} of {name}" for name, column in told.items())
-    other = f"; {_DECLARED.format(row='a row of another table', unit=plan.unit)}"
+        return phrase(
+            "each {unit}; {declared}",
+            unit=plan.unit,
+            declared=phrase(_DECLARED, row=phrase("a row of a table"), unit=plan.unit),
+        )
+    ids = ", ".join(phrase("{column} of {name}", column=column, name=name) for name, column in told.items())
+    other = "; " + phrase(_DECLARED, row=phrase("a row of another table"), unit=plan.unit)
     rest = other if len(told) < len(plan.catalog.tables) else ""
-    return f"each {plan.unit}, with all of its rows: those that have one value of {ids}{rest}"
+    return phrase(
+        "each {unit}, with all of its rows: those that have one value of {ids}{rest}",
+        unit=plan.unit,
+        ids=ids,
+        rest=rest,
+    )
 
 
 def relation(plan: ReleasePlan) -> str:
@@ -230,82 +237,26 @@ def _end(query: PlannedQuery, column: str) -> str:
     return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
 
 
-def quantity_words(quantity: Quantity) -> str:
-    """What is added up in every cell of a step, before the noise.
-
-    >>> quantity_words(Quantity(kind="sum", column="pay", step=Fraction(1, 100), low=0, high=200, centre=100))
-    'pay less 1, in steps of 0.01'
-    """
-    only = f", where {quantity.where}" if quantity.where is not None else ""
-    if quantity.kind == "rest":
-        only = f", but for those where {quantity.where}"
-    rest = ", less all others" if quantity.kind == "balance" and only else ""
-    weight = "" if quantity.weight is None else weighed(quantity.weight)
-    return _measured(quantity) + only + rest + weight
-
-
-def _counted(quantity: Quantity) -> str:
-    """Of a balance: the rows that count; those that do not are told with its condition."""
-    one = "units with a row" if quantity.per == "unit_cell" else "rows"
-    if quantity.where is None:
-        return f"{one} with a value of {quantity.column}, less those without"
-    return one if quantity.column is None else f"{one} with a value of {quantity.column}"
-
-
-def _measured(quantity: Quantity) -> str:
-    column, together = quantity.column, quantity.per == "unit_cell"
-    counts = {
-        "rows": "rows",
-        "units": "units, each once",
-        "nonnull": f"units with a value of {column}" if together else f"rows with a value of {column}",
-        "balance": _counted(quantity),
-        "rest": "rows" if column is None else f"rows with a value of {column}",
-        "distinct": f"different values of {column}",
-    }
-    if quantity.kind in counts:
-        return counts[quantity.kind]
-    if quantity.kind == "quantile":
-        span = f"{exact_text(quantity.low * quantity.step)} to {exact_text(quantity.high * quantity.step)}"
-        if quantity.is_clip:
-            return f"one clip of {column} for all cells, from {span}"
-        if quantity.is_counted:
-            return f"rows in each of {len(quantity.classes):,} classes of {column}, from {span}"
-        return f"rank at {exact_text(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
-    if together:
-        column = f"each unit's total of {column}"
-    middle = exact_text(abs(quantity.centre) * quantity.step)
-    about = f" {'less' if quantity.centre > 0 else 'plus'} {middle}" if quantity.centre else ""
-    if quantity.chosen is not None:
-        less = " less half of that clip" if quantity.centre else ""
-        return f"{column}, clipped where noise has chosen{less}, in steps of a millionth of the clip"
-    if quantity.kind == "sum":
-        return f"{column}{about}, in steps of {exact_text(quantity.step)}"
-    grid = quantity.grain * quantity.step**2
-    off = f", less {exact_text(quantity.offset * grid)} each" if quantity.offset else ""
-    square = f"({column}{about})²" if about else f"{column}²"
-    return f"{square}{off}, in steps of {exact_text(grid)}"
-
-
 def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     """What happened after the noise: how each kind of number was made of the noisy measurements."""
     made = tuple(_made(plan))
     exact = [f"{each.query}.{each.measure}" for each in plan.invariants]
     kinds = {kind for _, kind, _ in made}
-    found = [f"Invariants are the exact counts: {_named(exact)}."] if exact else []
+    found = [phrase("Invariants are the exact counts: {exact}.", exact=_named(exact))] if exact else []
     summed = [query.name for query in plan.queries if query.ranges is not None]
     totals = any(query.totals is not None for query in plan.queries)
     found += _counts_and_sums(made, bool(plan.workloads or summed or totals))
-    found += [_ADDED_UP.format(_named(summed))] if summed else []
+    found += [phrase(_ADDED_UP, names=_named(summed))] if summed else []
     found += _methods(MEASURES, kinds)
     if any(quantity.grain > 1 for _, _, fed in made for quantity in fed):
-        found.append("Squares were rounded to their grid before they were added up; the margin covers that.")
+        found.append(phrase("Squares were rounded to their grid before they were added up; the margin covers that."))
     if any(len(step.answers) > 1 for step in plan.steps):
-        found.append("One draw may serve several numbers, which then err together: the steps say which.")
+        found.append(phrase("One draw may serve several numbers, which then err together: the steps say which."))
     found += reconciled(plan)
     found += _methods(PLANNED, kinds)
     found += after_choices(plan)
     found += judged_words(plan.publish)
-    found.append("Numbers on the page are rounded for reading; the files hold them in full.")
+    found.append(phrase("Numbers on the page are rounded for reading; the files hold them in full."))
     return tuple(found)
 
 
@@ -325,7 +276,7 @@ def _made(plan: ReleasePlan) -> Iterator[Made]:
 
 def _methods(models: Mapping[str, type[Measure]], kinds: Set[str]) -> list[str]:
     """What the kinds of measures that a plan has say of how they are made, each sentence once."""
-    return list(dict.fromkeys(line for each in models.values() if each.kind in kinds for line in each.method))
+    return list(dict.fromkeys(phrase(line) for each in models.values() if each.kind in kinds for line in each.method))
 
 
 def _counts_and_sums(made: Sequence[Made], workloads: bool) -> Iterator[str]:
@@ -339,17 +290,20 @@ def _counts_and_sums(made: Sequence[Made], workloads: bool) -> Iterator[str]:
         for first, sentence in each.joined.items()
     }
     if single:
-        names = " and ".join([single[0], *(each.lower() for each in single[1:])])
-        but = ", but for those named next," if any(joined.values()) or workloads else ""
-        yield f"{names}{but} are the noisy measurements themselves."
-    yield from (sentence.format(_named(names)) for sentence, names in joined.items() if names)
+        names = phrase(" and ").join([phrase(single[0]), *(inside_sentence(phrase(each)) for each in single[1:])])
+        but = phrase(", but for those named next,") if any(joined.values()) or workloads else ""
+        yield phrase("{names}{but} are the noisy measurements themselves.", names=names, but=but)
+    yield from (phrase(sentence, names=_named(names)) for sentence, names in joined.items() if names)
     if any(fed.values()):
-        other = "other " if workloads else ""
-        yield f"No {other}count or sum was rounded, made positive or made to add up with others."
+        yield (
+            phrase("No other count or sum was rounded, made positive or made to add up with others.")
+            if workloads
+            else phrase("No count or sum was rounded, made positive or made to add up with others.")
+        )
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    more = phrase(" and {count} more", count=len(names) - _MOST_NAMED) if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
 
 
@@ -357,29 +311,45 @@ def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
     """Public facts that the guarantee does not cover, because they were never measured."""
     chosen = [query.name for query in plan.queries if query.private]
     every = (
-        "Every combination of the keys is published, so which rows a table has says nothing about the data."
+        phrase("Every combination of the keys is published, so which rows a table has says nothing about the data.")
         if not chosen
-        else f"Which rows these tables have was decided by noise, and is covered by the guarantee: {_named(chosen)}. "
-        "Every other table has a row for every combination of its keys."
+        else phrase(
+            "Which rows these tables have was decided by noise, and is covered by the guarantee: {chosen}. Every other "
+            "table has a row for every combination of its keys.",
+            chosen=_named(chosen),
+        )
     )
     left_out = [query.name for query in plan.queries if query.excluding is not None]
     more = (
-        (f"Combinations that a public reference lists as impossible are left out of: {_named(left_out)}.",)
+        (
+            phrase(
+                "Combinations that a public reference lists as impossible are left out of: {left_out}.",
+                left_out=_named(left_out),
+            ),
+        )
         if left_out
         else ()
     )
     listed = (
-        f"{name}: the combinations of {' and '.join(zeros.columns)} that reference {zeros.reference} lists are "
-        f"declared impossible. Rows with one of them are left out of all tables of {name}. The list is a public fact: "
-        "nothing of it was measured, and no noise protects it."
+        phrase(
+            "{name}: the combinations of {columns} that reference {reference} lists are declared impossible. Rows with "
+            "one of them are left out of all tables of {name}. The list is a public fact: nothing of it was measured, "
+            "and no noise protects it.",
+            name=name,
+            columns=phrase(" and ").join(zeros.columns),
+            reference=zeros.reference,
+        )
         for name, zeros in plan.catalog.zeros.items()
     )
     return (
-        unprotected(plan) or "No number was published exactly: there are no invariants.",
-        "Keys, labels, ranges, clips, bounds and guesses are taken from the author's specification and public "
-        "references; the guarantee holds for them only if they were not themselves taken from the confidential data.",
+        unprotected(plan) or phrase("No number was published exactly: there are no invariants."),
+        phrase(
+            "Keys, labels, ranges, clips, bounds and guesses are taken from the author's specification and public "
+            "references; the guarantee holds for them only if they were not themselves taken from the confidential "
+            "data."
+        ),
         every,
         *more,
         *listed,
-        *(_GIVEN.format(table=name, unit=plan.unit) for name in _calibrated(plan)),
+        *(phrase(_GIVEN, table=name, unit=plan.unit) for name in _calibrated(plan)),
     )

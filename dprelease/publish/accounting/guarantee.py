@@ -27,6 +27,7 @@ from dprelease.publish.accounting.curves import profile_of, trade_off
 from dprelease.publish.accounting.drawings import ALPHAS
 from dprelease.publish.accounting.semantics import Meaning, semantics
 from dprelease.publish.numbers import at_most, beliefs, odds_factor, percent, percent_at_most, sure_after
+from dprelease.words import amount, marked, phrase
 
 __all__ = [
     "allocation",
@@ -40,7 +41,7 @@ __all__ = [
     "worked_example",
 ]
 
-NO_BOUND = "no bound is proved"
+NO_BOUND = marked("no bound is proved")
 PRIORS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 _MOST_DIGITS = 60  # of an exact rational on a page
 _MOST_SHARES = 20  # bars
@@ -102,14 +103,14 @@ def meanings(plan: ReleasePlan) -> tuple[list[dict[str, str]], list[dict[str, st
 
 
 def _row(plan: ReleasePlan, each: Meaning) -> dict[str, str]:
-    draws = f"{each.draws:,}"
+    draws = amount(each.draws)
     return {"what": _what(plan, each), "steps": str(each.steps), "draws": draws, **loss_row(each.loss)}
 
 
 def loss_row(loss: Loss | None) -> dict[str, str]:
     """A loss as a page shows it, with its factor; None: nothing is proved."""
     return {
-        "epsilon": at_most(loss.epsilon, 6) if loss is not None else NO_BOUND,
+        "epsilon": at_most(loss.epsilon, 6) if loss is not None else phrase(NO_BOUND),
         "delta": at_most(loss.delta) if loss is not None else "",
         "factor": factor_text(loss.epsilon) if loss is not None else "",
     }
@@ -117,21 +118,21 @@ def loss_row(loss: Loss | None) -> dict[str, str]:
 
 def factor_text(epsilon: Fraction) -> str:
     """e^epsilon rounded up; of a large one only the order, for more says nothing."""
-    return odds_factor(epsilon) if epsilon < 40 else "beyond 10¹⁷"
+    return odds_factor(epsilon) if epsilon < 40 else phrase("beyond 10¹⁷")
 
 
 def _what(plan: ReleasePlan, each: Meaning) -> str:
     unit = str(plan.unit)
     if each.kind == "attribute" and each.attribute is not None:
-        return f"{each.attribute[1]} of {each.attribute[0]}"
+        return phrase("{column} of {table}", column=each.attribute[1], table=each.attribute[0])
     if each.kind == "unit" and plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"one {unit} more or less"
+        return phrase("one {unit} more or less", unit=unit)
     told = {
-        "unit": f"one {unit} in the place of another one",
-        "other_unit": f"one {unit} in the place of another one",
-        "row": f"one row of one {unit} that has others too: more, less or changed",
+        "unit": phrase("one {unit} in the place of another one", unit=unit),
+        "other_unit": phrase("one {unit} in the place of another one", unit=unit),
+        "row": phrase("one row of one {unit} that has others too: more, less or changed", unit=unit),
     }
-    return told.get(each.kind, f"{each.size} at once, each of them as in the first line")
+    return told.get(each.kind, phrase("{size} at once, each of them as in the first line", size=each.size))
 
 
 def _meaning_facts(plan: ReleasePlan, each: Meaning) -> dict[str, Any]:
@@ -232,7 +233,7 @@ def shares(plan: ReleasePlan) -> list[dict[str, str]]:
     bars = [_bar(_named(each), share, Fraction(each["rho"]), largest) for share, each in found[:_MOST_SHARES]]
     if rest:
         total = sum((share for share, _ in rest), Fraction(0))
-        bars.append(_bar(f"{len(rest)} others", total, None, max(largest, total)))
+        bars.append(_bar(phrase("{count} others", count=len(rest)), total, None, max(largest, total)))
     return bars
 
 

@@ -10,17 +10,20 @@ from dprelease.catalog.table import Binned, Computed, Mapped, PrivateJoin, Table
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, PlannedTotals, ReleasePlan, Step, Workload
 from dprelease.publish.numbers import at_most, so_many
+from dprelease.words import amount, marked, number_written, phrase
 
 __all__ = ["after_choices", "how_read", "reconciled", "selections"]
 
-_NONNEGATIVE = (
-    "no number of it is below zero: its tables are the nearest ones to the reconciled ones that keep the totals of "
+_NONNEGATIVE = marked(
+    "{name}: no number of it is below zero: its tables are the nearest ones to the reconciled ones that keep the "
+    "totals of "
     "every level, where distance counts what is known well for more. Small counts come out too large and large ones "
     "too small by that; margins do not cover it, and the estimates without it follow from the noisy measurements "
     "beside the tables."
 )
-_WHOLE = (
-    "its numbers were rounded to whole ones that still add up, up or down by chance, each by less than one where it "
+_WHOLE = marked(
+    "{name}: its numbers were rounded to whole ones that still add up, up or down by chance, each by less than one "
+    "where it "
     "was rounded; tables of fewer keys are sums of rounded ones."
 )
 
@@ -38,58 +41,114 @@ def _timed(table: Table, period: str) -> Iterator[str]:
     if table.time is None:
         return
     first, last = table.time.start, table.time.end - timedelta(days=1)
-    days = f"on {first}" if first == last else f"from {first} to {last}"
-    utc = ", in UTC" if table.time.type == "timestamp" else ""
+    days = (
+        phrase("on {first}", first=first) if first == last else phrase("from {first} to {last}", first=first, last=last)
+    )
+    utc = phrase(", in UTC") if table.time.type == "timestamp" else ""
     yield (
-        f"{table.name}: only rows of {period} by {table.time.column} are read: {days}{utc}; a row without a time that "
-        "can be read belongs to no period."
+        phrase(
+            "{name}: only rows of {period} by {column} are read: {days}{utc}; a row without a time that can be read "
+            "belongs to no period.",
+            name=table.name,
+            period=period,
+            column=table.time.column,
+            days=days,
+            utc=utc,
+        )
     )
 
 
 def _table(table: Table, unit: str) -> Iterator[str]:
     if table.unit_id is not None:
-        null = "is left out" if table.null_id == "drop" else f"counts as a {unit} of its own"
-        yield f"{table.name}: rows with the same {table.unit_id} are one {unit}; a row without one {null}."
+        null = phrase("is left out") if table.null_id == "drop" else phrase("counts as a {unit} of its own", unit=unit)
+        yield phrase(
+            "{name}: rows with the same {unit_id} are one {unit}; a row without one {null}.",
+            name=table.name,
+            unit_id=table.unit_id,
+            unit=unit,
+            null=null,
+        )
     if table.weight is not None:
         step, heaviest = exact_text(table.weight.step), exact_text(table.weight.row.in_units)
         yield (
-            f"{table.name}: a row counts as often as its {table.weight.column} says, rounded to a multiple of {step}, "
-            f"and at most {heaviest} times; one whose weight is missing, no number or below 0 counts as 0."
+            phrase(
+                "{name}: a row counts as often as its {column} says, rounded to a multiple of {step}, and at most "
+                "{heaviest} times; one whose weight is missing, no number or below 0 counts as 0.",
+                name=table.name,
+                column=table.weight.column,
+                step=step,
+                heaviest=heaviest,
+            )
         )
     for join in table.private_joins:
         yield _joined(table, join, unit)
     for column in table.columns:
         if isinstance(column.derivation, Binned):
-            yield f"{table.name}: {column.name} is the interval that {column.derivation.of} lies in."
+            yield phrase(
+                "{name}: {column} is the interval that {of} lies in.",
+                name=table.name,
+                column=column.name,
+                of=column.derivation.of,
+            )
         elif isinstance(column.derivation, Mapped):
-            yield f"{table.name}: {column.name} is a public recoding of {column.derivation.of}."
+            yield phrase(
+                "{name}: {column} is a public recoding of {of}.",
+                name=table.name,
+                column=column.name,
+                of=column.derivation.of,
+            )
         elif isinstance(column.derivation, Computed):
-            yield f"{table.name}: {column.name} is computed row by row: {column.derivation.sql}."
+            yield phrase(
+                "{name}: {column} is computed row by row: {sql}.",
+                name=table.name,
+                column=column.name,
+                sql=column.derivation.sql,
+            )
     if table.bounds is not None:
         kept = {
-            "sample": "a random sample of them, by a secret key,",
-            "first": f"the first by {', '.join(table.bounds.order_by)}",
-            "last": f"the last by {', '.join(table.bounds.order_by)}",
+            "sample": phrase("a random sample of them, by a secret key,"),
+            "first": phrase("the first by {order_by}", order_by=", ".join(table.bounds.order_by)),
+            "last": phrase("the last by {order_by}", order_by=", ".join(table.bounds.order_by)),
         }[table.bounds.truncate]
         most = table.bounds.max_rows
-        yield f"{table.name}: of one {unit} at most {so_many(most, 'row')} count; of more, {kept} stay."
+        yield phrase(
+            "{name}: of one {unit} at most {most} count; of more, {kept} stay.",
+            name=table.name,
+            unit=unit,
+            most=so_many(most, "row"),
+            kept=kept,
+        )
 
 
 def _joined(table: Table, join: PrivateJoin, unit: str) -> str:
     most = so_many(join.max_matches, "row")
-    return f"{table.name}: each row is joined with at most {most} of {join.table} of the same {unit}."
+    return phrase(
+        "{name}: each row is joined with at most {most} of {table} of the same {unit}.",
+        name=table.name,
+        most=most,
+        table=join.table,
+        unit=unit,
+    )
 
 
 def _query(query: PlannedQuery) -> Iterator[str]:
     if query.where is not None:
-        yield f"{query.name}: only rows where {query.where}."
+        yield phrase("{name}: only rows where {where}.", name=query.name, where=query.where)
     bounds = []
     if query.max_groups is not None:
-        bounds.append(f"in at most {so_many(query.max_groups, 'cell')}")
+        bounds.append(phrase("in at most {max_groups}", max_groups=so_many(query.max_groups, "cell")))
     if query.max_rows_per_group is not None:
-        bounds.append(f"with at most {so_many(query.max_rows_per_group, 'row')} in each")
+        bounds.append(
+            phrase(
+                "with at most {max_rows_per_group} in each", max_rows_per_group=so_many(query.max_rows_per_group, "row")
+            )
+        )
     if bounds:
-        yield f"{query.name}: one unit counts {' and '.join(bounds)}; which ones is decided by a secret key."
+        yield phrase(
+            "{name}: one unit counts {bounds}; which ones is decided by a secret key.",
+            name=query.name,
+            bounds=phrase(" and ").join(bounds),
+        )
 
 
 def selections(plan: ReleasePlan) -> tuple[str, ...]:
@@ -109,39 +168,70 @@ def _selection(query: PlannedQuery, step: Step) -> Iterator[str]:
     if step.mechanism == "optimal_selection":
         each = (1 / step.scale, delta / step.sensitivity.l0)
         yield (
-            f"{query.name}: which keys appear is decided by a coin for each key that occurs, as biased towards keys of "
-            f"many units as ε = {at_most(each[0], 4)} and δ = {at_most(each[1], 4)} for each key allow; a key of "
-            f"{threshold:,} units appears as likely as not, one that one unit alone has with probability "
-            f"{at_most(each[1] if not step.selecting.left_out else Fraction(0), 4)}."
+            phrase(
+                "{name}: which keys appear is decided by a coin for each key that occurs, as biased towards keys of "
+                "many units as ε = {epsilon} and δ = {delta} for each key allow; a key of {threshold} units appears as "
+                "likely as not, one that one unit alone has with probability {chance}.",
+                name=query.name,
+                epsilon=at_most(each[0], 4),
+                delta=at_most(each[1], 4),
+                threshold=amount(threshold),
+                chance=at_most(each[1] if not step.selecting.left_out else Fraction(0), 4),
+            )
         )
         return
     yield (
-        f"{query.name}: which keys appear is decided by noise. A key appears where the number of units that have it, "
-        f"plus noise, is at least {threshold:,}; the noisy number itself is not published."
+        phrase(
+            "{name}: which keys appear is decided by noise. A key appears where the number of units that have it, plus "
+            "noise, is at least {threshold}; the noisy number itself is not published.",
+            name=query.name,
+            threshold=amount(threshold),
+        )
     )
     yield (
-        f"{query.name}: the probability that any key appears which one unit alone has is at most δ = "
-        f"{at_most(delta)}; it is part of the loss."
+        phrase(
+            "{name}: the probability that any key appears which one unit alone has is at most δ = {delta}; it is part "
+            "of the loss.",
+            name=query.name,
+            delta=at_most(delta),
+        )
     )
     reach = step.law.margin(Fraction(9, 10))  # both tails together: 5 % in each, for the noise is symmetric
     few, many = threshold - reach - 1, threshold + reach
-    low = f"one with {few:,} or fewer units appears in at most 5 % of cases, " if few >= 1 else ""
+    low = (
+        phrase("one with {few} or fewer units appears in at most 5 % of cases, ", few=number_written(f"{few:,}"))
+        if few >= 1
+        else ""
+    )
     yield (
-        f"{query.name}: a key with exactly {threshold:,} units appears in about half of all cases, {low}"
-        f"and one with {many:,} or more is missing in at most 5 %."
+        phrase(
+            "{name}: a key with exactly {threshold} units appears in about half of all cases, {low}and one with {many} "
+            "or more is missing in at most 5 %.",
+            name=query.name,
+            threshold=amount(threshold),
+            low=low,
+            many=number_written(f"{many:,}"),
+        )
     )
 
 
 def after_choices(plan: ReleasePlan) -> Iterator[str]:
     """What is done after the noise with lists, suppressed rows and derived tables."""
     if any(query.ranking is not None for query in plan.queries):
-        yield "A list of the most frequent keys has no numbers: the order itself is what noise decided."
+        yield phrase("A list of the most frequent keys has no numbers: the order itself is what noise decided.")
     for query in plan.queries:
         if query.suppress_below is not None:
             name, limit = query.suppress_below
-            yield f"{query.name}: rows whose noisy {name} is below {exact_text(limit)}, or unknown, were made blank."
+            yield phrase(
+                "{name}: rows whose noisy {measure} is below {limit}, or unknown, were made blank.",
+                name=query.name,
+                measure=name,
+                limit=exact_text(limit),
+            )
     if plan.derive:
-        yield "Derived tables were made of the published numbers; their margins come from 1,000 further draws of noise."
+        yield phrase(
+            "Derived tables were made of the published numbers; their margins come from 1,000 further draws of noise."
+        )
 
 
 def reconciled(plan: ReleasePlan) -> Iterator[str]:
@@ -157,44 +247,71 @@ def reconciled(plan: ReleasePlan) -> Iterator[str]:
 def _totals(query: PlannedQuery, totals: PlannedTotals) -> Iterator[str]:
     """How the numbers of a query came to add up."""
     name = query.name
-    yield f"{name}: a row counts where {' and '.join(query.by)} have a key, in its cell and in the totals above it."
-    lists = [", ".join(table.by) or "the whole table" for table in totals.drawn]
+    yield phrase(
+        "{name}: a row counts where {by} have a key, in its cell and in the totals above it.",
+        name=name,
+        by=phrase(" and ").join(query.by),
+    )
+    lists = [", ".join(table.by) or phrase("the whole table") for table in totals.drawn]
     if not lists:
-        yield f"{name}: totals were added up from the noisy cells, and have the noise of all of them."
+        yield phrase("{name}: totals were added up from the noisy cells, and have the noise of all of them.", name=name)
         return
     yield (
-        f"{name}: beside the cells these totals were drawn: by {'; by '.join(lists)}. Cells and totals were then made "
-        "of all draws together, by least squares: of all unbiased estimates that are sums of the noisy numbers, these "
-        "have the least variance, and every total is the sum of its cells. Means and ratios are made of such sums."
+        phrase(
+            "{name}: beside the cells these totals were drawn: by {lists}. Cells and totals were then made of all "
+            "draws together, by least squares: of all unbiased estimates that are sums of the noisy numbers, these "
+            "have the least variance, and every total is the sum of its cells. Means and ratios are made of such sums.",
+            name=name,
+            lists=phrase("; by ").join(lists),
+        )
     )
 
 
 def _reconciled(workload: Workload, exact: Mapping[str, str], zeros: Zeros | None) -> Iterator[str]:
     tables, known = len(workload.tables), [exact[take.step] for take in workload.takes if take.step in exact]
     draws = len({take.step for take in workload.takes}) - len(known)
-    levels = f" on the levels {', '.join(workload.levels)}" if workload.levels else ""
+    levels = phrase(" on the levels {levels}", levels=", ".join(workload.levels)) if workload.levels else ""
     yield (
-        f"{workload.name}: {tables:,} tables{levels} were made of {draws:,} draws together, by least squares: of all "
-        "unbiased estimates that are sums of the noisy numbers, these have the least variance, and all tables agree "
-        "with one another wherever they say the same."
+        phrase(
+            "{name}: {tables} tables{levels} were made of {draws} draws together, by least squares: of all unbiased "
+            "estimates that are sums of the noisy numbers, these have the least variance, and all tables agree with "
+            "one another wherever they say the same.",
+            name=workload.name,
+            tables=amount(tables),
+            levels=levels,
+            draws=amount(draws),
+        )
     )
     if known:
         yield (
-            f"{workload.name}: these exact numbers are among what its tables were made of, and stand in them as they "
-            f"are: {', '.join(known)}."
+            phrase(
+                "{name}: these exact numbers are among what its tables were made of, and stand in them as they are: "
+                "{known}.",
+                name=workload.name,
+                known=", ".join(known),
+            )
         )
     if workload.levels:
-        yield f"{workload.name}: a row counts where all of its attributes and its {workload.levels[-1]} have a key."
+        yield phrase(
+            "{name}: a row counts where all of its attributes and its {level} have a key.",
+            name=workload.name,
+            level=workload.levels[-1],
+        )
     else:
-        yield f"{workload.name}: a row counts where all of its attributes have a key."
+        yield phrase("{name}: a row counts where all of its attributes have a key.", name=workload.name)
     if zeros is not None:
         yield (
-            f"{workload.name}: a row with a combination of {' and '.join(zeros.columns)} that {zeros.reference} "
-            f"declares impossible ({len(zeros.cells):,} of them) counts in none of its tables. That these numbers are "
-            "0 was taken as known: the estimates are the best ones given it, and numbers beside them are more accurate "
-            "than the others of their table."
+            phrase(
+                "{name}: a row with a combination of {columns} that {reference} declares impossible ({count} of them) "
+                "counts in none of its tables. That these numbers are 0 was taken as known: the estimates are the best "
+                "ones given it, and numbers beside them are more accurate than the others of their table.",
+                name=workload.name,
+                columns=phrase(" and ").join(zeros.columns),
+                reference=zeros.reference,
+                count=amount(len(zeros.cells)),
+            )
         )
     if "nonnegative" in workload.post:
-        yield f"{workload.name}: {_NONNEGATIVE}"
+        yield phrase(_NONNEGATIVE, name=workload.name)
     if "integer" in workload.post:
-        yield f"{workload.name}: {_WHOLE}"
+        yield phrase(_WHOLE, name=workload.name)

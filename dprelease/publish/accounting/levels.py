@@ -46,12 +46,13 @@ from dprelease.privacy.event import Composed, Event, some_of
 from dprelease.privacy.group import in_one_cell, of_event
 from dprelease.publish.accounting.guarantee import allocation
 from dprelease.publish.accounting.semantics import Attribute, attributes, reads, semantics, ways_of_an_exchange
+from dprelease.words import marked
 
 __all__ = ["NONE", "Allocated", "AttributeChange", "Level", "attribute_changes", "levels", "reads_within", "recodings"]
 
 Ways = Sequence[tuple[tuple[Event, ...], int]]
 
-NONE = "no level"
+NONE = marked("no level")
 _MOST_DRAWS = 200  # of different draws: from here on the quicker accountant alone
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -52,9 +53,12 @@ from dprelease.publish.accounting.guarantee import (
     worked_example,
 )
 from dprelease.publish.accounting.guide import how_read, selections
+from dprelease.publish.accounting.plan_words import in_words
 from dprelease.publish.accounting.threat_model import (
     ACTORS,
     MODEL,
+    NOT_STATED,
+    SECTIONS,
     SIDE_CHANNELS,
     apart,
     apart_facts,
@@ -70,6 +74,7 @@ from dprelease.publish.comparing.words import earlier_words
 from dprelease.publish.html_text import render_page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.signature import PublicKey
+from dprelease.words import amount, phrase
 
 __all__ = ["account_row", "accounting_json", "accounting_page", "planned_accounting", "told_of_plan"]
 
@@ -157,20 +162,35 @@ def _cap_change(each: CapChange) -> dict[str, Any]:
 
 def _events_of_the_ledger(facts: Facts) -> list[str]:
     """What a reader must know of how the release came about, in sentences."""
-    found = [f"Approved by {line}." for line in approval_lines(facts.approvals)]
+    found = [phrase("Approved by {line}.", line=line) for line in approval_lines(facts.approvals)]
     if facts.restates is not None:
-        again = "was paid with the first publication" if facts.paid_by else "was charged again"
+        again = phrase("was paid with the first publication") if facts.paid_by else phrase("was charged again")
         found.append(
-            f"This release replaces the one of ledger entry {facts.restates.sequence} (plan "
-            f"{facts.restates.plan_fingerprint[:12]}), and {again}: {facts.restates.reason}"
+            phrase(
+                "This release replaces the one of ledger entry {sequence} (plan {plan_fingerprint}), and {again}: "
+                "{reason}",
+                sequence=facts.restates.sequence,
+                plan_fingerprint=facts.restates.plan_fingerprint[:12],
+                again=again,
+                reason=facts.restates.reason,
+            )
         )
         if facts.restates.what:
-            found.append(f"Beside the release that it replaces {facts.restates.what}.")
-    found += [f"The data changed while it was measured, and that was accepted: {why}" for why in facts.changed_data]
+            found.append(phrase("Beside the release that it replaces {what}.", what=facts.restates.what))
+    found += [
+        phrase("The data changed while it was measured, and that was accepted: {why}", why=why)
+        for why in facts.changed_data
+    ]
     found += [_look(each) for each in facts.looks]
     found += [
-        f"The cap of account {each.account} was changed from {_budget(each.before)} to {_budget(each.after)} by ledger "
-        f"entry {each.sequence}, {utc(each.at)}."
+        phrase(
+            "The cap of account {account} was changed from {before} to {after} by ledger entry {sequence}, {at}.",
+            account=each.account,
+            before=_budget(each.before),
+            after=_budget(each.after),
+            sequence=each.sequence,
+            at=utc(each.at),
+        )
         for each in facts.cap_changes
     ]
     return found
@@ -179,13 +199,22 @@ def _events_of_the_ledger(facts: Facts) -> list[str]:
 def _look(look: Looked) -> str:
     tables = ", ".join(look.tables)
     says = (
-        f"The plan was tuned while looking at these very data: on {utc(look.at)} a plan was compared with the truth in "
-        f"{tables}."
+        phrase(
+            "The plan was tuned while looking at these very data: on {at} a plan was compared with the truth in "
+            "{tables}.",
+            at=utc(look.at),
+            tables=tables,
+        )
         if look.tuned
-        else f"These very data were seen before they were released: on {utc(look.at)} `{look.command}` showed somebody "
-        f"how many rows and values of {tables} are empty, unreadable, or outside of what is declared."
+        else phrase(
+            "These very data were seen before they were released: on {at} `{command}` showed somebody how many rows "
+            "and values of {tables} are empty, unreadable, or outside of what is declared.",
+            at=utc(look.at),
+            command=look.command,
+            tables=tables,
+        )
     )
-    return f"{says} What that look gave away is no part of any loss that is stated here."
+    return phrase("{says} What that look gave away is no part of any loss that is stated here.", says=says)
 
 
 def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
@@ -222,8 +251,14 @@ def accounting_json(content: Content) -> bytes:
     return f"{indented(accounting(content))}\n".encode()
 
 
-def accounting_page(content: Content) -> bytes:
-    """The page for whoever answers for the release."""
+def accounting_page(content: Content, root: str = "", others: Sequence[tuple[str, str, str]] = ()) -> bytes:
+    """The page for whoever answers for the release, in the language that is spoken.
+
+    Args:
+        content: The release, with the names of that language.
+        root: From the page to the folder of the bundle.
+        others: The same page in each other language: its tag, its name, and where it is.
+    """
     plan, facts = content.plan, content.facts
     return render_page(
         "accounting.html.j2",
@@ -232,6 +267,8 @@ def accounting_page(content: Content) -> bytes:
         identity=release_identity(plan, facts),
         signature=signature_line(facts.signer),
         happened=[*_events_of_the_ledger(facts), *earlier_words(plan, facts)],
+        root=root,
+        others=others,
         most_rows=MOST_ROWS,
         most_attributes=MOST_ATTRIBUTES,
         **_promised(plan, facts),
@@ -253,8 +290,8 @@ def told_of_plan(plan: ReleasePlan) -> dict[str, Any]:
         "not_protected": not_protected(plan),
         "post_processing": post_processing(plan),
         "apart": apart(plan),
-        "model": MODEL,
-        "not_covered": NOT_COVERED,
+        "model": phrase(MODEL),
+        "not_covered": tuple(map(phrase, NOT_COVERED)),
     }
 
 
@@ -268,14 +305,20 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
             (sign, readable(text)) for sign, text in zip("εδρ", list(loss_totals(plan).values())[:3], strict=True)
         ],
         "losses": [
-            (name, ACCOUNTANTS[name].words.how, at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
+            (
+                name,
+                phrase(ACCOUNTANTS[name].words.how),
+                at_most(loss.epsilon, 6),
+                at_most(loss.delta),
+                name == plan.certified,
+            )
             for name, loss in sorted(plan.loss.items(), key=lambda each: list(ACCOUNTANTS).index(each[0]))
         ],
         "epsilon": at_most(certified.epsilon, 6),
         "delta": at_most(certified.delta),
         "factor": odds_factor(certified.epsilon),
         "chances": chances_told(plan),
-        "how": ACCOUNTANTS[plan.certified].words.how,
+        "how": phrase(ACCOUNTANTS[plan.certified].words.how),
         "compared": compared(plan),
         "asked_for": plan.accounting,
         "example": [(f"{was} %", odds, f"{low} %", f"{high} %") for was, odds, low, high in worked_example(certified)],
@@ -298,9 +341,10 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "joins_by_total": joins_by_total(plan),
         "random_scale": has_random_scale(plan),
         "outputs": asked_and_planned(plan, MOST_ROWS),
-        "error_sizes": [f"{size:,}" for size in SIZES],
+        "error_sizes": [amount(size) for size in SIZES],
         "error_rows": error_rows(plan),
         "error_moved": any(set(each.post) & {"nonnegative", "integer"} for each in plan.workloads),
+        "unspent": in_words(plan.unspent or ""),
         "targets": any(query.goal.targets for query in plan.queries),
         "other_ways": other_ways(plan),
         "derived": plan.derive,
@@ -310,21 +354,22 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
 def _around(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
     """What the section on the surroundings names."""
     return {
-        "actors": ACTORS,
-        "side_channels": SIDE_CHANNELS,
-        "environment": sorted({**dict.fromkeys(_TOLD, "not stated"), **facts.environment}.items()),
+        "actors": [tuple(map(phrase, each)) for each in ACTORS],
+        "side_channels": tuple(map(phrase, SIDE_CHANNELS)),
+        "environment": sorted({**dict.fromkeys(_TOLD, phrase(NOT_STATED)), **facts.environment}.items()),
         "dpia": dpia(plan),
         "iso_terms": iso_terms(plan),
         "fields": report_fields(plan),
+        "sections": {name: phrase(words) for name, words in SECTIONS.items()},
     }
 
 
 def _allocated(each: dict[str, Any]) -> dict[str, str]:
     return {
         "query": each["query"],
-        "level": each["level"],
-        "draws": f"{len(each['steps']):,}",
-        "cells": "keys chosen" if each["cells"] is None else f"{each['cells']:,}",
+        "level": phrase("all") if each["level"] == "all" else each["level"],
+        "draws": amount(len(each["steps"])),
+        "cells": phrase("keys chosen") if each["cells"] is None else amount(each["cells"]),
         "share": percent(Fraction(each["share"])),
         "rho": at_most(Fraction(each["rho"]), 4),
         "reveals": at_most(Fraction(each["reveals"])),
@@ -344,8 +389,8 @@ def account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
         "unit": facts.unit,
         "composition": facts.composition,
         "before": at_most(facts.before.epsilon, 6),
-        "alone": NO_BOUND if alone is None else at_most(alone.epsilon, 6),
-        "after": NO_BOUND if alone is None else at_most(facts.after.epsilon, 6),
+        "alone": phrase(NO_BOUND) if alone is None else at_most(alone.epsilon, 6),
+        "after": phrase(NO_BOUND) if alone is None else at_most(facts.after.epsilon, 6),
         "cap": _budget(facts.cap),
         "delta": at_most(facts.after.delta),
         "factor": "" if alone is None else factor_text(facts.after.epsilon),

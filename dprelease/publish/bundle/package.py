@@ -32,7 +32,7 @@ from dprelease.publish.columns import check_queries
 from dprelease.publish.comparing.columns import compared_tables
 from dprelease.publish.comparing.earlier import EarlierRelease, earlier_files
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
-from dprelease.publish.errata import TEXTS
+from dprelease.publish.errata import KINDS_OF_TEXTS, TEXTS
 from dprelease.publish.layouts import filed
 from dprelease.publish.manifest import (
     MANIFEST_FILE,
@@ -255,6 +255,7 @@ def _manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Ma
 def renderers() -> dict[str, str]:
     """Versions of what the bytes of a bundle depend on beside what is published."""
     found = {"zlib": zlib.ZLIB_RUNTIME_VERSION, "texts": str(TEXTS)}
+    found |= {kind: str(number) for kind, number in KINDS_OF_TEXTS.items()}
     for name in RENDERERS:
         try:
             found[name] = version(name)

@@ -17,7 +17,8 @@ from dprelease.plan.design.workload_joint import table_with
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedTotals, ReleasePlan, Step, Take, Workload
 from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
-from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
+from dprelease.publish.accounting.glossary import described, post_processing
+from dprelease.publish.accounting.plan_words import quantity_words
 from dprelease.publish.base import measure_names
 from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
 from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons

@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 from dprelease.publish.base import Facts
 from dprelease.publish.catalogue.entry import Told
 from dprelease.publish.html_text import moment_of, visible
+from dprelease.words import phrase, spoken
 
 __all__ = ["FEED_FILE", "Entry", "feed"]
 
@@ -46,13 +47,15 @@ class Entry:
     package: tuple[str, int] | None = None
 
 
-def feed(entries: Iterable[Entry], title: str, about: str) -> bytes:
-    """A feed.
+def feed(entries: Iterable[Entry], title: str, about: str, name: str = FEED_FILE, page: str = "index.html") -> bytes:
+    """A feed, in the language that is spoken.
 
     Args:
         entries: In any order; those of which no time is known are left out.
         title: Of the feed.
         about: What the feed is of, in the ledger of its first entry: a name that stays the same.
+        name: Of its file.
+        page: Of the page beside it.
     """
     known = [each for each in entries if _moment(each.facts) is not None]
     newest = sorted(known, key=lambda each: (-each.facts.ledger_sequence, each.name, each.period))
@@ -60,13 +63,13 @@ def feed(entries: Iterable[Entry], title: str, about: str) -> bytes:
     publisher = next((each.told.publisher for each in newest if each.told.publisher), title)
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
-        '<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="en">',
-        f"<id>{_identity('feed', ledger, about)}</id>",
+        f'<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{spoken().tag}">',
+        f"<id>{_identity('feed', ledger, about, *((name,) if name != FEED_FILE else ()))}</id>",
         f"<title>{_text(title)}</title>",
         f"<updated>{_time(max((_moment(each.facts) or _NEVER for each in newest), default=_NEVER))}</updated>",
         f"<author><name>{_text(publisher)}</name></author>",
-        f'<link rel="self" type="application/atom+xml" href="{FEED_FILE}"/>',
-        '<link rel="alternate" type="text/html" href="index.html"/>',
+        f'<link rel="self" type="application/atom+xml" href="{name}"/>',
+        f'<link rel="alternate" type="text/html" href="{page}"/>',
         *(line for each in newest[:_MOST] for line in _entry(each)),
         "</feed>",
     ]
@@ -76,7 +79,8 @@ def feed(entries: Iterable[Entry], title: str, about: str) -> bytes:
 def _entry(each: Entry) -> list[str]:
     facts, told = each.facts, each.told
     moment = _time(_moment(facts) or _NEVER)
-    reason = "" if facts.restates is None else f"Correction: {facts.restates.reason}. "
+    reason = "" if facts.restates is None else phrase("Correction: {reason}.", reason=facts.restates.reason) + " "
+    version = phrase("Version {version}.", version=told.version)
     title = told.title if told.title.endswith(each.period) else f"{told.title}, {each.period}"
     return [
         "<entry>",
@@ -89,7 +93,7 @@ def _entry(each: Entry) -> list[str]:
         *(f"<category term={quoteattr(visible(word))}/>" for word in told.keywords),
         f'<link rel="alternate" type="text/html" href={quoteattr(quote(each.href))}/>',
         *_enclosure(each),
-        f"<summary>{_text(f'{reason}Version {told.version}. {told.description}')}</summary>",
+        f"<summary>{_text(f'{reason}{version} {told.description}')}</summary>",
         "</entry>",
     ]
 

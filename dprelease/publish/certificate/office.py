@@ -13,55 +13,70 @@ from dprelease.publish.base import Facts
 from dprelease.publish.certificate.blocks import BLANK, Block, BlockColumn, BlockHeading, BlockText, CertificateTable
 from dprelease.publish.html_text import utc
 from dprelease.spec.fields.published.office import Office
+from dprelease.words import phrase
 
 __all__ = ["BLANK_LINES", "office_statements", "sign_off", "unsaid"]
 
 BLANK_LINES = 3  # to sign on, where the specification names nobody
 _NOTHING = Office()
-_SIGNED = (BlockColumn("Role", 3), BlockColumn("Name", 3), BlockColumn("Date", 2), BlockColumn("Signature", 4))
-_STATED = (BlockColumn("What"), BlockColumn("Statement", 3))
 
 
 def _office(plan: ReleasePlan) -> Office:
     return plan.office or _NOTHING
 
 
+def _signed() -> tuple[BlockColumn, ...]:
+    heads = (phrase("Role"), phrase("Name"), phrase("Date"), phrase("Signature"))
+    return tuple(BlockColumn(head, width) for head, width in zip(heads, (3, 3, 2, 4), strict=True))
+
+
 def unsaid(plan: ReleasePlan) -> tuple[tuple[str, str], ...]:
     """What identifies a release, and is the office's to say."""
     office = _office(plan)
     return (
-        ("Version", office.version or BLANK),
-        ("Where errors are told, and corrections appear", office.corrections or BLANK),
-        ("Clearance number", office.clearance or BLANK),
+        (phrase("Version"), office.version or BLANK),
+        (phrase("Where errors are told, and corrections appear"), office.corrections or BLANK),
+        (phrase("Clearance number"), office.clearance or BLANK),
     )
 
 
 def sign_off(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
     """The block to sign, and the approvals that the ledger has."""
-    yield BlockHeading("Sign-off")
-    yield BlockText("Not valid unless signed by everybody who is named here, by hand or by a signature of this file.")
+    yield BlockHeading(phrase("Sign-off"))
+    yield BlockText(
+        phrase("Not valid unless signed by everybody who is named here, by hand or by a signature of this file.")
+    )
     named = tuple((each.role, each.name or BLANK, each.date or BLANK, BLANK) for each in _office(plan).signatories)
-    yield CertificateTable("To be signed", _SIGNED, named or ((BLANK, BLANK, BLANK, BLANK),) * BLANK_LINES, tall=True)
+    yield CertificateTable(
+        phrase("To be signed"), _signed(), named or ((BLANK, BLANK, BLANK, BLANK),) * BLANK_LINES, tall=True
+    )
     if not facts.approvals:
-        yield BlockText("Approvals of the plan: no approval of the plan was recorded.", "small")
+        yield BlockText(phrase("Approvals of the plan: no approval of the plan was recorded."), "small")
         return
-    heads = (BlockColumn("Name"), BlockColumn("Role"), BlockColumn("Signed the plan"), BlockColumn("Key", 2, "exact"))
+    heads = (
+        BlockColumn(phrase("Name")),
+        BlockColumn(phrase("Role")),
+        BlockColumn(phrase("Signed the plan")),
+        BlockColumn(phrase("Key"), 2, "exact"),
+    )
     rows = tuple((each.name, each.role, utc(each.at), each.key) for each in facts.approvals)
-    yield CertificateTable("Approvals of the plan, as the ledger has them", heads, rows)
+    yield CertificateTable(phrase("Approvals of the plan, as the ledger has them"), heads, rows)
 
 
 def office_statements(plan: ReleasePlan) -> Iterator[Block]:
     """What the office answers for, in its own words."""
     office = _office(plan)
-    yield BlockHeading("What the office states")
+    yield BlockHeading(phrase("What the office states"))
     rows = (
-        ("Controller, in the sense of the law", office.controller),
-        ("Region, law and sector", office.jurisdiction),
-        ("Legal basis", office.legal_basis),
-        ("Advice of the data protection officer", office.officer_advice),
-        ("Retention of the data", office.retention),
-        ("Why this budget", office.why_this_budget),
+        (phrase("Controller, in the sense of the law"), office.controller),
+        (phrase("Region, law and sector"), office.jurisdiction),
+        (phrase("Legal basis"), office.legal_basis),
+        (phrase("Advice of the data protection officer"), office.officer_advice),
+        (phrase("Retention of the data"), office.retention),
+        (phrase("Why this budget"), office.why_this_budget),
     )
     yield CertificateTable(
-        "In its own words; an empty line was left out, and may be filled in by whoever signs", _STATED, rows
+        phrase("In its own words; an empty line was left out, and may be filled in by whoever signs"),
+        (BlockColumn(phrase("What")), BlockColumn(phrase("Statement"), 3)),
+        rows,
     )

@@ -12,16 +12,18 @@ from dprelease.publish.certificate.compiler import compiled
 from dprelease.publish.certificate.glyphs import in_lines, printable
 from dprelease.publish.certificate.sections import certificate_blocks
 from dprelease.publish.html_text import moment_of
+from dprelease.publish.site.localised import accountable, languages_of
+from dprelease.words import marked, phrase, speaking, spoken
 
 __all__ = ["CERTIFICATE_FILE", "certificate_data", "certificate_files", "certificate_texts"]
 
 CERTIFICATE_FILE = "certificate.pdf"
-KIND = "Certificate of privacy accounting"
+KIND = marked("Certificate of privacy accounting")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def certificate_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``certificate.pdf`` of a release.
+    """``certificate.pdf`` of a release in its first language, and one in the folder of each other language.
 
     Args:
         content: What is released.
@@ -32,7 +34,12 @@ def certificate_files(content: Content, files: Mapping[str, bytes]) -> Mapping[s
         BrokenPromiseError: Likewise.
     """
     del files
-    return {CERTIFICATE_FILE: compiled(certificate_data(content), _moment(content.facts.reserved_at))}
+    found, moment = {}, _moment(content.facts.reserved_at)
+    for at, tag in enumerate(languages_of(content.plan)):
+        with speaking(tag):
+            made = compiled(certificate_data(accountable(content)), moment)
+        found[f"{tag}/{CERTIFICATE_FILE}" if at else CERTIFICATE_FILE] = made
+    return found
 
 
 def certificate_data(content: Content) -> dict[str, Any]:
@@ -40,14 +47,26 @@ def certificate_data(content: Content) -> dict[str, Any]:
     release, moment = content.plan.release, _moment(content.facts.reserved_at)
     title = release.title or release.name
     return {
-        "title": printable(f"{KIND}: {title}, {release.period}"),
+        "title": printable(f"{phrase(KIND)}: {title}, {release.period}"),
+        "language": {"tag": spoken().tag, "page": phrase("Page"), "of": phrase("of")},
         "author": printable(release.curator),
         "subject": printable(
-            f"What the release {release.name}, period {release.period}, cost in privacy, and how it was done"
+            phrase(
+                "What the release {name}, period {period}, cost in privacy, and how it was done",
+                name=release.name,
+                period=release.period,
+            )
         ),
         "date": [moment.year, moment.month, moment.day],
-        "running": printable(f"{release.name}, {release.period} · ledger entry {content.facts.ledger_sequence}"),
-        "top": {"kind": in_lines(" · ".join(filter(None, (KIND, release.curator)))), "title": in_lines(title)},
+        "running": printable(
+            phrase(
+                "{name}, {period} · ledger entry {entry}",
+                name=release.name,
+                period=release.period,
+                entry=content.facts.ledger_sequence,
+            )
+        ),
+        "top": {"kind": in_lines(" · ".join(filter(None, (phrase(KIND), release.curator)))), "title": in_lines(title)},
         "blocks": [block.as_data() for block in certificate_blocks(content)],
     }
 
@@ -55,7 +74,7 @@ def certificate_data(content: Content) -> dict[str, Any]:
 def certificate_texts(content: Content) -> tuple[str, ...]:
     """Every text of the certificate in reading order, without a page number: what is read aloud of it."""
     title = content.plan.release.title or content.plan.release.name
-    return (KIND, printable(title), *texts_of(certificate_blocks(content)))
+    return (phrase(KIND), printable(title), *texts_of(certificate_blocks(content)))
 
 
 def _moment(text: str) -> datetime:

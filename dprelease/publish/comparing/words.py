@@ -112,12 +112,22 @@ def marks_words(table: PublishedTable) -> list[str]:
 def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
     """Sentences of the accounting page: which bundles were read, and that this cost nothing."""
     found = [
-        f"Some columns compare with {each.period}, as it was published ({_which(each)}, plan "
-        f"{each.plan_fingerprint[:12]}). Its noisy measurements are public; comparing with them costs nothing."
+        phrase(
+            "Some columns compare with {period}, as it was published ({which}, plan {plan_fingerprint}). Its noisy "
+            "measurements are public; comparing with them costs nothing.",
+            period=each.period,
+            which=_which(each),
+            plan_fingerprint=each.plan_fingerprint[:12],
+        )
         for each in facts.earlier
     ]
     known = {each.period for each in facts.earlier}
     missing = [each for each in needed_periods(plan) if each not in known]
     if missing:
-        found.append(f"No release of {', '.join(missing)} was published before this one: columns beside it are blank.")
+        found.append(
+            phrase(
+                "No release of {missing} was published before this one: columns beside it are blank.",
+                missing=", ".join(missing),
+            )
+        )
     return found

@@ -25,7 +25,7 @@ from dprelease.publish.html_text import render_page, table_script
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.site.front import key_figures, series_of, tables_on_front
 from dprelease.publish.site.linked_files import downloads, others
-from dprelease.publish.site.localised import in_spoken_language, languages_of
+from dprelease.publish.site.localised import accountable, in_spoken_language, languages_of
 from dprelease.publish.site.notes import reading_of
 from dprelease.publish.site.paging import Paged, paged
 from dprelease.publish.site.sections import INDEX, Section, section_of
@@ -34,6 +34,7 @@ from dprelease.words import LANGUAGES, in_a_row, phrase, speaking, spoken
 
 __all__ = ["html_files", "site_files"]
 
+ACCOUNTING = "accounting.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
@@ -43,12 +44,14 @@ def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
     """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``.
 
     The pages of the first language stand in the bundle itself, those of each other one in a folder that is named after
-    it. ``accounting.html`` is in English: its sentences are those of ``accounting.json``.
+    it. The sentences of ``accounting.json`` are in English, those of ``accounting.html`` in the language of its folder.
     """
-    found = {"accounting.html": accounting_page(content)}
+    found: dict[str, bytes] = {}
     for at, tag in enumerate(languages_of(content.plan)):
         with speaking(tag):
-            pages = site_files(in_spoken_language(content), files, root="../" if at else "")
+            root = "../" if at else ""
+            pages = site_files(in_spoken_language(content), files, root=root)
+            pages[ACCOUNTING] = accounting_page(accountable(content), root, _others(content.plan, root, ACCOUNTING))
         found.update({f"{tag}/{path}" if at else path: page for path, page in pages.items()})
     return found
 

@@ -8,12 +8,19 @@ from dprelease.catalog.names import Foreign, Names
 from dprelease.catalog.table import Column, Table
 from dprelease.estimate import RANK, PublishedMeasure, PublishedTable
 from dprelease.measures import Measure
-from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document import Account, PlannedQuery, ReleasePlan
 from dprelease.publish.base import Content
 from dprelease.spec.fields.workloads import TOTAL_KEY
 from dprelease.words import DEFAULT, phrase, spoken
 
-__all__ = ["described_by_author", "in_spoken_language", "languages_of", "titled"]
+__all__ = [
+    "accountable",
+    "described_by_author",
+    "in_spoken_language",
+    "languages_of",
+    "plan_in_spoken_language",
+    "titled",
+]
 
 
 def languages_of(plan: ReleasePlan) -> tuple[str, ...]:
@@ -31,6 +38,43 @@ def in_spoken_language(content: Content) -> Content:
         return content
     plan = _plan(content.plan, names)
     return replace(content, plan=plan, tables=tuple(_table(plan, names, table) for table in content.tables))
+
+
+def accountable(content: Content) -> Content:
+    """The release as its accounting speaks of it: with title and unit in the language that is spoken, else as planned.
+
+    Losses are worked out of this plan, so that nothing that they follow from may change: conditions and columns keep
+    the words of the specification, and accounts of the unit that is renamed are renamed with it.
+    """
+    names, plan = content.plan.catalog.names, content.plan
+    if names is None:
+        return content
+    tag, before = spoken().tag, str(plan.unit)
+    entity = names.said("unit", "title", language=tag) or plan.unit.entity
+    unit = plan.unit.model_copy(update={"entity": entity})
+
+    def renamed(account: Account) -> Account:
+        nests = {str(unit) if name == before else name: most for name, most in account.nests.items()}
+        return account.model_copy(
+            update={"unit": str(unit) if account.unit == before else account.unit, "nests": nests}
+        )
+
+    title = names.said("release", "title", language=tag) or plan.release.title
+    release = plan.release.model_copy(update={"title": title})
+    told = {
+        name: tuple(
+            each.model_copy(update={"unit": str(unit) if each.unit == before else each.unit})
+            for each in getattr(content.facts, name)
+        )
+        for name in ("accounts", "windows")
+    }
+    named = {"unit": unit, "release": release, "accounts": tuple(map(renamed, plan.accounts))}
+    return replace(content, plan=plan.model_copy(update=named), facts=content.facts.model_copy(update=told))
+
+
+def plan_in_spoken_language(plan: ReleasePlan) -> ReleasePlan:
+    """The plan with everything that the author says of names, in the language that is spoken."""
+    return plan if plan.catalog.names is None else _plan(plan, plan.catalog.names)
 
 
 def titled(content: Content) -> Content:

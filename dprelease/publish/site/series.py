@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from datetime import date
 
 from dprelease.measures.text import decimal
-from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import measure_names
 from dprelease.publish.numbers import with_margin
 from dprelease.publish.site.cells import between
 from dprelease.publish.site.chart import Plotted, counted_in, ends, tick_text, ticks_within
 from dprelease.spec.period import span
+from dprelease.words import phrase, spoken
 
 __all__ = ["MOST_ROWS", "Numbers", "Panel", "Point", "SeriesTable", "panels_of"]
 
@@ -57,7 +58,7 @@ class Point:
     def texts(self) -> tuple[str, str]:
         """The number and its interval, the second empty where none is known."""
         margin = max(self.upper - self.value, self.value - self.lower) if self.there else 0.0
-        number = with_margin(self.value, margin, self.places)[0] or "not published"
+        number = with_margin(self.value, margin, self.places)[0] or phrase("not published")
         return number, f"({between(self.lower, self.upper, margin, self.places)})" if margin > 0 else ""
 
 
@@ -128,9 +129,23 @@ def panels_of(plan: ReleasePlan, periods: Sequence[tuple[str, Numbers]]) -> tupl
                 shown = [
                     [words.get(key, key) for words, key in zip(labels.values(), each, strict=True)] for each in rows
                 ]
-                found.append(_drawn(query.title or query.name, measure, [", ".join(each) for each in shown], lines))
+                found.append(
+                    _drawn(
+                        query.title or query.name,
+                        _shown(plan, query, measure),
+                        [", ".join(each) for each in shown],
+                        lines,
+                    )
+                )
                 left -= len(rows)
     return tuple(found)
+
+
+def _shown(plan: ReleasePlan, query: PlannedQuery, measure: str) -> str:
+    """What readers see of a measure, in the language that is spoken."""
+    names, at = plan.catalog.names, query.workload or query.name
+    told = "" if names is None else names.said("queries", at, "measures", measure, "title", language=spoken().tag)
+    return told or measure
 
 
 def _labelled(labels: Mapping[str, str], key: str) -> str:

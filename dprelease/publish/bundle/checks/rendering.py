@@ -11,6 +11,8 @@ from dprelease.publish.base import table_names
 from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, say_which
 from dprelease.publish.bundle.measurements import seen_measurements
 from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, renderers
+from dprelease.publish.bundle.step_files import RECIPE
+from dprelease.publish.errata import KINDS_OF_TEXTS
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.packed import digest_in, only_hashed
 from dprelease.publish.publishable import missing_extras
@@ -21,7 +23,10 @@ __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Rendered", "render_aga
 VERSIONS, RENDERED_AGAIN, NOT_COMPARED = "versions", "rendered again", "not compared"
 _TOOL = "dprelease"
 _WORDLESS = (".csv", ".parquet")  # all others have sentences of ours (``publish.errata``)
-_TEXTS = "texts"
+_TEXTS = "texts"  # of pages and certificates; of all files in older bundles, which name no other
+_PAGES = (".html", ".pdf")
+_TEXTS_OF_RECIPE, _TEXTS_OF_FILES = KINDS_OF_TEXTS
+_IN_LANGUAGES = 6  # the wording since which accounting and certificate are there in every language
 _SIMULATION = ("numpy", "duckdb")  # make derived tables and their margins
 _MISSING = "not installed"
 _SETTER, _SETTER_BEFORE = "typst", "weasyprint"  # what sets the certificate, and what set it in older bundles
@@ -80,7 +85,7 @@ def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simul
     """Libraries that may give other bytes here, each with the reason."""
     libraries = dict.fromkeys(name for form in FORMATS.values() for name in form.made_with)
     found = {}
-    for name in (_TOOL, _TEXTS, *libraries, *(_SIMULATION if simulated else ())):
+    for name in (_TOOL, _TEXTS, *KINDS_OF_TEXTS, *libraries, *(_SIMULATION if simulated else ())):
         made, here = theirs.get(name, "an unknown version"), ours.get(name, _MISSING)
         if name == _SETTER and name not in theirs and _SETTER_BEFORE in theirs:
             found[name] = f"made with {_SETTER_BEFORE} {theirs[_SETTER_BEFORE]}, which this version does without"
@@ -104,7 +109,8 @@ def _told(
     """
     makers = {} if bundle.shown is None else _makers(bundle.shown)
     same, differ, unknown = set(), [], {}
-    for path in sorted({*bundle.manifest.files, *again} - {MANIFEST_FILE}):
+    later = _made_later(bundle)
+    for path in sorted({*bundle.manifest.files, *again} - {MANIFEST_FILE} - later):
         form = makers.get(path, makers.get(f"{path.partition('/')[0]}/"))
         absent = missing.get(form.name, "") if form else ""
         reason = absent or _reason(path, form, other)
@@ -124,20 +130,39 @@ def _told(
     return Rendered(frozenset(same), tuple(checks))
 
 
+def _made_later(bundle: OpenedBundle) -> frozenset[str]:
+    """Files that this version makes and those with an older wording did not: accounting and certificate by language."""
+    told = bundle.manifest.rendered_with.get(_TEXTS, "1")
+    if bundle.shown is None or not told.isdecimal() or int(told) >= _IN_LANGUAGES:
+        return frozenset()
+    names = ("accounting.html", "certificate.pdf")
+    paths = {f"{tag}/{name}" for tag in languages_of(bundle.shown)[1:] for name in names}
+    return frozenset(paths - bundle.manifest.files.keys())
+
+
 def _makers(plan: ReleasePlan) -> dict[str, Format]:
     """The format of each file, and of each folder, that a plan has from formats."""
     forms = [FORMATS[name] for name in plan.publish.formats]
     files = {path: form for form in forms for path in form.paths(table_names(plan))}
     folders = {form.folder: form for form in forms if form.folder}
-    in_languages = {f"{tag}/": form for form in folders.values() for tag in languages_of(plan)[1:]}
-    return files | folders | in_languages
+    further = languages_of(plan)[1:]
+    in_languages = {f"{tag}/": form for form in folders.values() for tag in further}
+    once = {f"{tag}/{path}": form for form in forms if form.in_languages for path, _ in form.once for tag in further}
+    return files | folders | in_languages | once
 
 
 def _reason(path: str, form: Format | None, other: Mapping[str, str]) -> str:
     """Why the bytes of a file may differ here; empty: they may not."""
-    texts = () if path.endswith(_WORDLESS) else (_TEXTS,)
+    texts = () if path.endswith(_WORDLESS) else (_texts_of(path),)
     depends = (*(form.made_with if form else ()), _TOOL, *texts, *_SIMULATION)
     return next((other[name] for name in depends if name in other), "")
+
+
+def _texts_of(path: str) -> str:
+    """Whose wording a file has."""
+    if path.endswith(_PAGES):
+        return _TEXTS
+    return _TEXTS_OF_RECIPE if path == RECIPE else _TEXTS_OF_FILES
 
 
 def _same_manifest(found: Manifest, again: bytes) -> bool:
