@@ -86,15 +86,17 @@ def bounded_cells(
     most, each = grouping.max_groups, grouping.max_rows_per_group
     if most is None and each is None:
         return rows.select(*kept)
-    pairs = stage.keep(rows.group_by([*unit, *cells]).aggregate(held=rows.count()))
+    counted = stage.keep(rows.group_by([*unit, *cells]).aggregate(held=rows.count()))
     pair = [unit[0], *cells]  # no null equals a null: rows without an id are in no join, and exceed no bound
-    pairs = pairs.filter(pairs[unit[0]].notnull())
+    pairs = counted.filter(counted[unit[0]].notnull())
     if most is not None:
         surplus = _surplus(stage, pairs, table, grouping, secret, most)
         pairs, rows = (_without(each, table, grouping, surplus) for each in (pairs, rows))
     if each is None:
+        stage.forget(counted)
         return rows.select(*kept)
     crowded = stage.keep(pairs.filter(pairs["held"] > _capped(each)).select(*pair))
+    stage.forget(counted)
     some = rows.semi_join(crowded, pair)
     some = _told_apart(some, table, pair)
     chosen = stage.keep(_first(some, pair, _sampled(some, table, secret), each, kept))
@@ -201,7 +203,9 @@ def _surplus(stage: Stage, pairs: Any, table: Table, grouping: Grouping, secret:
         cells = [pa.array(each.cell[out]).cast(kind) for each, out in left_out]
         return pa.table({_ID: pa.chunked_array(ids, some.schema.field(_ID).type), CELL: pa.chunked_array(cells, kind)})
 
-    return stage.lend(pa.concat_tables(list(in_turn(beyond, parts))))
+    surplus = pa.concat_tables(list(in_turn(beyond, parts)))
+    pa.default_memory_pool().release_unused()  # the pairs of every part were there
+    return stage.lend(surplus)
 
 
 def _without(rows: Any, table: Table, grouping: Grouping, surplus: Any) -> Any:

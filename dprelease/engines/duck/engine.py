@@ -38,6 +38,8 @@ __all__ = ["DuckDBEngine", "locked_connection"]
 Result = TypeVar("Result")
 ComeTo = Callable[[Stage, Sequence[Any], bool], Mapping[str, PartTotals]]
 _PARTS = 1  # of a table that was not read before: all rows together, where they fit
+# What groups took and dropped tables held goes back to the machine when so much is free, and not at 128 and 512 MB.
+_GIVEN_BACK = {"allocator_flush_threshold": "16MB", "allocator_bulk_deallocation_flush_threshold": "16MB"}
 _KEPT = 8  # sets of combinations, each of up to one row per row of its table
 
 
@@ -53,7 +55,7 @@ def locked_connection(memory: int | None = None) -> Any:
     # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the many sums
     # of one pass would take much memory, as every possible group has a place.
     limit = {} if memory is None else {"memory_limit": f"{memory}B"}
-    connection = unlocked_duckdb(perfect_ht_threshold="16", **limit)
+    connection = unlocked_duckdb(perfect_ht_threshold="16", **_GIVEN_BACK, **limit)
     backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
     lock(connection)
     return backend
