@@ -96,7 +96,7 @@ class _Option:
     def certified(self) -> _Option:
         """The same at the scales at which it would be drawn: nothing of it is near any more."""
         multiplier = self.domain.multiplier(exact=True, start=self.multiplier)
-        return _option(self.domain, multiplier)
+        return _option(self.domain, multiplier, exact=True)
 
     def is_within_caps(self, bearable: float) -> bool:
         """Whether it charges no more than that, or at least no account more than its cap."""
@@ -122,9 +122,9 @@ class _Option:
         return bool(self.domain.lowered.tables_alone(self.domain.queries))
 
 
-def _option(domain: Domain, multiplier: Fraction) -> _Option:
+def _option(domain: Domain, multiplier: Fraction, *, exact: bool) -> _Option:
     scales = domain.scales(multiplier)
-    return _Option(domain, multiplier, domain.score(scales), domain.burden(scales))
+    return _Option(domain, multiplier, domain.score(scales), domain.burden(scales, exact=exact))
 
 
 def domains(spec: ReleaseSpec) -> dict[str, list[int]]:
@@ -243,7 +243,7 @@ def _options(
         except PlanError as error:
             errors.append(error)
             continue
-        options.append(_option(domain, multiplier))
+        options.append(_option(domain, multiplier, exact=False))
     if not options:
         raise _nothing(errors, reasons)
     return options

@@ -289,8 +289,11 @@ class Domain:
         """The account of each step, in the order of ``events``."""
         return [self.planning.payer(self.lowered.drafts[at]) for at in scales]
 
-    def burden(self, scales: Mapping[int, Fraction]) -> float:
-        """The largest part of the budget's epsilon that an account is charged, in its own composition and unit."""
+    def burden(self, scales: Mapping[int, Fraction], *, exact: bool = True) -> float:
+        """The largest part of the budget's epsilon that an account is charged, in its own composition and unit.
+
+        At scales that are only near those that will be drawn it is not worth a certificate.
+        """
         privacy = self.planning.spec.privacy
         if self.budget.epsilon is None or privacy.noise != "auto":
             return 1.0
@@ -299,10 +302,11 @@ class Domain:
         most = 0.0
         for account, events in self._charged(scales):
             try:
-                loss = self.planning.charge(account, events)
+                loss = None if exact else self.planning.near_charge(account, events)
+                loss = self.planning.charge(account, events).epsilon if loss is None else loss
             except UnsupportedEvent:
                 return math.inf
-            most = max(most, float(loss.epsilon / self.budget.epsilon))
+            most = max(most, float(loss / self.budget.epsilon))
         return most
 
     def _near_charge(self, scales: Mapping[int, Fraction]) -> float | None:

@@ -13,6 +13,7 @@ from dprelease.plan.document import Account
 from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.calibrate import rough_loss
 from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.filters import Terms, account_loss, series_loss, spent_on, within
@@ -84,6 +85,14 @@ class Planning:
             return None
         delta = self._read_at(account, 1)
         return delta - min(account.selecting, delta / 2) or None
+
+    def near_charge(self, account: Account, events: Sequence[Event]) -> Fraction | None:
+        """What ``charge`` says to a part in 10^5, for an account by the law of the loss; None of all others."""
+        steps = self._steps_of(account)
+        delta = self._read_at(account, steps)
+        if account.composition != "pld" or not events or not delta:
+            return None
+        return Fraction(rough_loss("pld", Composed(events=tuple(converted(each, steps) for each in events)), delta))
 
     def _read_at(self, account: Account, steps: int) -> Fraction:
         """The delta at which the charge of an account is read."""

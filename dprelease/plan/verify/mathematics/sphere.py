@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,19 +62,24 @@ class _LossDensity:
         values = -np.expm1(epsilon - at) * np.exp(np.interp(at, self.losses, self._logs)) * self._correction(at)
         return float((values[0] + values[-1] + 4 * values[1::2].sum() + 2 * values[2:-1:2].sum()) * (at[1] - at[0]) / 3)
 
-    @property
+    @cached_property
     def _logs(self) -> Array:
         return np.log(np.maximum(self.density, 1e-300))
 
-    def _correction(self, at: Array) -> Array:
-        """What a straight line between two logarithms leaves out: half of the second difference times u (1 - u)."""
+    @cached_property
+    def _bend(self) -> Array:
+        """The second differences of the logarithms."""
         logs = self._logs
         bend = np.zeros(len(logs))
         bend[1:-1] = logs[2:] - 2 * logs[1:-1] + logs[:-2]
         bend[0] = bend[1]
+        return bend
+
+    def _correction(self, at: Array) -> Array:
+        """What a straight line between two logarithms leaves out: half of the second difference times u (1 - u)."""
         part = at / self.step
         inside = part - np.floor(part)
-        return np.exp(-np.interp(at, self.losses, bend) * inside * (1 - inside) / 2)
+        return np.exp(-np.interp(at, self.losses, self._bend) * inside * (1 - inside) / 2)
 
     @property
     def both(self) -> tuple[Array, Array]:
@@ -112,16 +117,17 @@ def _density_of(draw: RandomScale) -> _LossDensity:
     # s from psi(s) = psi(r) - loss: looked up, and bettered by Newton's rule
     grid = np.linspace(1e-9, high + change * 1.5, 20 * _RADII)
     falling = psi(grid)[0]
-    wanted = here[:, None] - losses
-    other = np.interp(-wanted, -falling, grid)
-    for _ in range(2):
-        value, fall = psi(other)
-        other = np.maximum(other + (value - wanted) / fall, 1e-9)
-    cosine = (other**2 - radii[:, None] ** 2 - change**2) / (2 * radii[:, None] * change)
-    inside = np.maximum(1 - cosine**2, 0.0)
+    # the density of the cosine, at each radius in turn: all of them at once would not stay near
     constant = math.lgamma(numbers / 2) - math.lgamma((numbers - 1) / 2) - math.log(math.pi) / 2
-    spread = np.exp(constant) * inside ** ((numbers - 3) / 2) * other / (radii[:, None] * change * psi(other)[1])
-    return _LossDensity(losses, likely @ spread)
+    found = np.zeros(len(losses))
+    for r, own, much in zip(radii.tolist(), here.tolist(), likely.tolist(), strict=True):
+        other = np.interp(losses - own, -falling, grid)
+        for _ in range(2):
+            value, fall = psi(other)
+            other = np.maximum(other + (value - own + losses) / fall, 1e-9)
+        inside = np.maximum(1 - ((other**2 - r**2 - change**2) / (2 * r * change)) ** 2, 0.0)
+        found += much * inside ** ((numbers - 3) / 2) * other / (r * change * psi(other)[1])
+    return _LossDensity(losses, np.exp(constant) * found)
 
 
 def sphere_epsilon(draw: RandomScale, delta: float) -> float:
