@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -88,12 +87,18 @@ def server_seconds(number: int | None) -> float:
     return found / os.sysconf("SC_CLK_TCK")
 
 
+def peak() -> float:
+    """MiB at the most of this process, by the system; what the one that started it had does not count."""
+    line = next(each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
 def measured(action: Callable[[Path, AnySource], None], folder: Path, source: AnySource, told: Any) -> None:
     """In a process of its own: seconds of the wall and of the processor, and MiB at the most."""
     begun, spent = time.perf_counter(), time.process_time()
     action(folder, source)
     seconds, spent = time.perf_counter() - begun, time.process_time() - spent
-    told.send((seconds, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    told.send((seconds, spent, peak()))
 
 
 def once(action: Callable[[Path, AnySource], None], folder: Path, source: AnySource, server: int | None) -> list[float]:
@@ -104,9 +109,9 @@ def once(action: Callable[[Path, AnySource], None], folder: Path, source: AnySou
     child = spawned.Process(target=measured, args=(action, folder, source, its))
     child.start()
     its.close()
-    seconds, spent, peak = mine.recv()
+    seconds, spent, most = mine.recv()
     child.join()
-    return [seconds, spent + server_seconds(server) - before, peak]
+    return [seconds, spent + server_seconds(server) - before, most]
 
 
 def into_files(folder: Path, rows: int) -> None:

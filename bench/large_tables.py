@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.databases import peak
 from bench.phases import POLICY, SETTINGS, WORKS
 from dprelease.catalog.aggregate import Grouping
 from dprelease.engines import ENGINES
@@ -41,8 +42,8 @@ def totals(folder: Path, memory: str, told: Any) -> None:
         cells += exact.size
         found.update(exact.tobytes())
     engine.close()
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    told.send((found.hexdigest(), cells, time.process_time() - spent, usage.ru_maxrss / 1024, usage.ru_oublock * 512))
+    written = resource.getrusage(resource.RUSAGE_SELF).ru_oublock * 512
+    told.send((found.hexdigest(), cells, time.process_time() - spent, peak(), written))
 
 
 def main() -> None:
@@ -67,8 +68,8 @@ def main() -> None:
             its.close()
             found.append(mine.recv())
             child.join()
-            digest, cells, spent, peak, written = found[-1]
-            print(f"{memory or 'all':6} {digest} {cells:,} {spent:8.1f} {peak:8.0f} {written:,}", flush=True)
+            digest, cells, spent, most, written = found[-1]
+            print(f"{memory or 'all':6} {digest} {cells:,} {spent:8.1f} {most:8.0f} {written:,}", flush=True)
     print("equal" if found[0][:2] == found[1][:2] else "NOT EQUAL")
     raise SystemExit(found[0][:2] != found[1][:2])
 

@@ -6,9 +6,11 @@ A site runs this against its own server: see ``tests/mariadb.py``.
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import hashlib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +249,51 @@ def test_a_lost_connection_is_told_and_another_state_is_hashed_again(office: Off
     assert reader.known(asked, KEY) is None
     assert reader.fingerprint(asked, KEY, loaded=False) == first
     assert len(pays(reader, asked)) == 10_000
+
+
+def test_a_connection_that_is_lost_among_the_rows_is_told(
+    office: Office, reader: DatabaseReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came before is no answer; the server notices where it can no longer send."""
+    office.execute(f"CREATE TABLE wide (sex int, pay decimal(9,2), note text DEFAULT '{'x' * 3000}')")
+    office.execute("INSERT INTO wide (sex, pay) SELECT sex, 1 FROM visits LIMIT 10000")
+    office.grant("wide")
+    columns = (*COLUMNS, Column(name="note", type="text"))
+    monkeypatch.setattr("dprelease.engines.databases.server._ROWS", 100)
+    blocks = reader.blocks(table(office, "wide", columns), columns)
+    rows = len(next(blocks)[0])
+    (number,) = (row[0] for row in office.execute("SHOW PROCESSLIST") if row[1] == "dprelease_reader")
+    office.execute(f"KILL {number}")
+    with pytest.raises(Unavailable, match="DPR-E120") as caught:
+        rows += sum(len(block[0]) for block in blocks)
+    assert rows < 10_000
+    assert caught.value.__context__ is None
+    assert not reader._held
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(1045, "DPR-E125"), (1142, "DPR-E335"), (1021, "DPR-E122"), (126, "DPR-E122"), (1317, "DPR-E120"), (2013, "DPR-E120"), (2026, "DPR-E124"), (1412, "DPR-E120"), (1064, "DPR-E121")],
+)  # fmt: skip
+def test_an_error_of_the_driver_is_told_by_its_number_alone(number: int, code: str) -> None:
+    import pymysql
+
+    from dprelease.engines.databases.mysql_session import mysql_refused
+
+    found = mysql_refused("reading it", pymysql.err.OperationalError(number, f"the disk is full: {MARK}"))
+    assert found.code == code
+    assert MARK not in str(found)
+
+
+def test_rows_that_nobody_asks_for_are_let_go_of(office: Office, tmp_path: Path) -> None:
+    """No block, or one: the driver prints no traceback when it is collected (which fails this test)."""
+    for some in (0, 1):
+        made = DatabaseReader(tmp_path, {})
+        blocks = made.blocks(table(office, "visits"), COLUMNS)
+        assert len([*islice(blocks, some)]) == some
+        made.close()
+        del blocks
+        gc.collect()
 
 
 def test_an_altered_table_is_told(office: Office, reader: DatabaseReader) -> None:

@@ -189,6 +189,35 @@ def test_a_missing_extra_is_told_before_anything_is_charged(tmp_path: Path, monk
     assert charged(folder) == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "how", "code"),
+    [
+        ("mysql", "wrong password", "DPR-E125"),
+        ("mysql", "nobody listens", "DPR-E120"),
+        ("postgres", "nobody listens", "DPR-E120"),
+        ("sqlite", "no file", "DPR-E102"),
+        ("duckdb", "no file", "DPR-E102"),
+        ("duckdb", "no database", "DPR-E121"),
+    ],
+)
+def test_a_database_that_is_not_read_costs_nothing(
+    kind: str, how: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    folder = placed(tmp_path / "it", kind, made_rows()[:20], request, monkeypatch)
+    if how == "wrong password":
+        monkeypatch.setenv("OFFICE_DB", os.environ["OFFICE_DB"].replace("opensesame-5521", "wrong-5521"))
+    elif how == "nobody listens":
+        scheme = "mysql" if kind == "mysql" else "postgresql"
+        monkeypatch.setenv("OFFICE_DB", f"{scheme}://reader:wrong-5521@127.0.0.1:9/office")
+    for path in folder.glob("office.*"):
+        path.write_bytes(b"no database") if how == "no database" else path.unlink()
+    ended, said = run(folder)
+    assert ended == 5, said
+    assert code in said
+    assert "5521" not in said
+    assert charged(folder) == 0
+
+
 ODD = ("two\nlines", 'say "hi"', "back\\slash\\134", "'; drop table visits; --", "%s %% {} \\N", "\U0001f600", "a\u0308", " b ", "b",
        "\ufdd0", "x" * 60_000, "NULL", "0x1F", "\t", "\u202eright", "A", "a", "1e5", "100000")  # fmt: skip
 

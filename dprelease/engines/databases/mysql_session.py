@@ -145,6 +145,7 @@ class MySQLSession(Session):
             if name in parts:
                 parts[name] = str(folder / parts[name])
         self.database = str(parts["database"])
+        self._reading: Any = None
         super().__init__(_CONNECTING, lambda: _connected(parts), mysql_refused)
 
     def _greet(self) -> None:
@@ -176,13 +177,27 @@ class MySQLSession(Session):
 
     def rows(self, statement: str, values: tuple[str, ...]) -> Any:
         """A cursor over the rows of one statement, which comes as they are asked for; every value as bytes."""
-        cursor = self.connection.cursor(SSCursor)
+        cursor = self._reading = self.connection.cursor(SSCursor)
         cursor.execute(statement, values)
         return cursor
 
+    def let_go(self, cursor: Any) -> None:
+        """As of any session; the driver is kept from asking a lost connection again for the rest of the rows."""
+        super().let_go(cursor)
+        _forget(cursor)
+
     def close(self) -> None:
         """End the transaction with the connection, whether it is there still or not."""
+        if self._reading is not None:
+            _forget(self._reading)
         self.connection._force_close()
+
+
+def _forget(cursor: Any) -> None:
+    """Leave nothing that would be read when the cursor is collected, of which the driver prints what goes wrong."""
+    cursor.connection = None
+    if cursor._result is not None:
+        cursor._result.unbuffered_active = False
 
 
 def _stops_nothing(grant: str) -> bool:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from psycopg import sql
 
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.databases.base import (
@@ -26,7 +25,7 @@ from dprelease.engines.databases.base import (
     require_view,
     told,
 )
-from dprelease.engines.databases.postgres_session import Leader
+from dprelease.engines.databases.postgres_session import Leader, sql  # which tells that the driver is missing
 from dprelease.engines.databases.postgres_types import is_day, is_read, selected
 from dprelease.engines.databases.query_text import query_text
 from dprelease.engines.files.source import stored_columns

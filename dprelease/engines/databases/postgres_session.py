@@ -15,11 +15,12 @@ from dprelease.errors import DpReleaseError, EngineError, Unavailable
 try:
     import psycopg
     from adbc_driver_postgresql import dbapi
+    from psycopg import sql
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError:
     raise no_driver("psycopg or adbc-driver-postgresql is", "PostgreSQL need both", "postgres", "DPR-X111") from None
 
-__all__ = ["Leader", "libpq_parts", "postgres_refused"]
+__all__ = ["Leader", "libpq_parts", "postgres_refused", "sql"]
 
 _OLDEST = 140000
 _CONNECTING = "connecting to PostgreSQL"

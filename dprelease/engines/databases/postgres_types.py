@@ -7,7 +7,7 @@ padding is no part of a text.
 
 from __future__ import annotations
 
-from psycopg import sql
+from dprelease.engines.databases.postgres_session import sql
 
 __all__ = ["is_day", "is_read", "selected"]
 

@@ -167,6 +167,11 @@ class Session:
         """Make every setting of ours, refuse what could hide rows, and begin the state."""
         raise NotImplementedError
 
+    def let_go(self, cursor: Any) -> None:
+        """Close a cursor to its end, for the next question comes by the same connection; a lost one does not matter."""
+        with suppress(Exception):  # what was read is read, and what failed was told
+            cursor.close()
+
     def close(self) -> None:
         """End the transaction with the connection."""
         self.connection.close()
@@ -225,8 +230,7 @@ class CursorSnapshot(HashedHere):
                     every = zip(zip(*rows, strict=True), stored, repeated, strict=True)
                     yield [self._array(values, kind, few) for values, kind, few in every]
             finally:
-                with suppress(Exception):  # what was read is read, and what failed was told
-                    cursor.close()  # to its end, for the next question comes by the same connection
+                self._begun.let_go(cursor)
 
         return read()
 

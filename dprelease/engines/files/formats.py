@@ -18,7 +18,7 @@ from dprelease.catalog.dialect import STATISTICAL
 from dprelease.catalog.table import Source, Table
 from dprelease.engines.files.csv_lines import column_blocks, csv_header, decompresses
 from dprelease.engines.files.header_shape import shape_advice
-from dprelease.engines.files.parquet import parquet_blocks, parquet_has_rows, parquet_names
+from dprelease.engines.files.parquet import parquet_blocks, parquet_has_rows, parquet_names, parquet_unread
 from dprelease.engines.files.statistical.files import StatisticalFile
 from dprelease.engines.files.statistical.workbooks import WorkbookFile
 
@@ -38,6 +38,10 @@ class FileFormat(Protocol):
         Raises:
             MissingExtra: If what reads the format is not installed.
         """
+        ...
+
+    def unread(self, path: Path, wanted: Sequence[str]) -> dict[str, str]:
+        """Those of its columns that are stored as a type that means nothing here, and how it is called."""
         ...
 
     def blocks(
@@ -73,6 +77,9 @@ class _Csv:
         names = csv_header(path, source.dialect) if decompresses(path) else None
         return None if names is None else tuple(names)
 
+    def unread(self, path: Path, wanted: Sequence[str]) -> dict[str, str]:
+        return {}
+
     def blocks(
         self, table: Table, path: Path, names: Sequence[str], wanted: Sequence[str], repeated: Sequence[str]
     ) -> Iterator[list[Any]]:
@@ -99,6 +106,9 @@ class _Parquet:
 
     def names(self, source: Source, path: Path) -> tuple[str, ...] | None:
         return parquet_names(path)
+
+    def unread(self, path: Path, wanted: Sequence[str]) -> dict[str, str]:
+        return parquet_unread(path, wanted)
 
     def blocks(
         self, table: Table, path: Path, names: Sequence[str], wanted: Sequence[str], repeated: Sequence[str]

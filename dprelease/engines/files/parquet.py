@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,11 +14,12 @@ import pyarrow.parquet as pq
 
 from dprelease.catalog.table import Column, Table, TimeFilter
 from dprelease.engines.files.places.objects import FilePath, StoredObject
-from dprelease.engines.files.rows import in_period, typed
+from dprelease.engines.files.rows import can_mean, in_period, typed
 
-__all__ = ["parquet_blocks", "parquet_has_rows", "parquet_names"]
+__all__ = ["parquet_blocks", "parquet_has_rows", "parquet_names", "parquet_unread"]
 
 _ROWS = 1 << 17
+_INSIDE = re.compile(r"[<\[(]")
 
 
 def parquet_names(path: FilePath) -> tuple[str, ...] | None:
@@ -27,6 +29,17 @@ def parquet_names(path: FilePath) -> tuple[str, ...] | None:
             return tuple(file.schema_arrow.names)
     except pa.ArrowInvalid:
         return None
+
+
+def parquet_unread(path: FilePath, wanted: Sequence[str]) -> dict[str, str]:
+    """Those of the columns whose type no text of ours means anything for, such as lists, and how they are stored.
+
+    A column of nothing but nulls has no type of its own, and is read.
+    """
+    with _opened(path) as stream, pq.ParquetFile(stream) as file:
+        stored = {name: file.schema_arrow.field(name).type for name in wanted}
+    unread = {name: kind for name, kind in stored.items() if not (pa.types.is_null(kind) or can_mean(kind))}
+    return {name: _INSIDE.split(str(kind))[0] for name, kind in unread.items()}  # names within may be values
 
 
 def parquet_blocks(table: Table, path: FilePath, wanted: Sequence[str], repeated: Sequence[str]) -> Iterator[list[Any]]:

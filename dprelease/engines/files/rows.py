@@ -29,6 +29,7 @@ from dprelease.engines.files.values import BLANKS, LIMIT, MARK, READ, id_text, n
 __all__ = [
     "ARROW",
     "as_declared",
+    "can_mean",
     "in_period",
     "is_text",
     "join_keys",
@@ -179,8 +180,17 @@ def _identified(raw: Any) -> Any:
     return pa.array((None if item is None else id_text(item) for item in raw.to_pylist()), pa.string())
 
 
+def can_mean(kind: Any) -> bool:
+    """Whether values of a stored type mean anything: lists, structures, times of day and lengths of time do not."""
+    if pa.types.is_dictionary(kind):
+        return can_mean(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return can_mean(kind.storage_type)
+    return is_text(kind) or _has_text(kind)
+
+
 def _has_text(kind: Any) -> bool:
-    """Whether a stored type can mean anything: lists, structures, times of day and durations are null."""
+    """Whether a stored type that is no text can mean anything."""
     tests = (
         pa.types.is_integer,
         pa.types.is_floating,

@@ -14,7 +14,7 @@ from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.places.objects import FilePath, threads_for
 from dprelease.engines.files.places.partitions import PathValue, partition_columns, with_path_values
-from dprelease.errors import TableMismatch
+from dprelease.errors import TableMismatch, Unsupported
 
 __all__ = ["checked_headers", "stored_blocks", "stored_columns"]
 
@@ -79,6 +79,15 @@ def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
             f"table {table.name!r}: {where} has more than one column {', '.join(map(repr, twice))}",
             hint="give every column of the file its own name",
             code="DPR-E302",
+        )
+    unread = scrubbed(doing, lambda: form.unread(path, declared))
+    if unread:
+        name, kind = next(iter(unread.items()))
+        raise Unsupported(
+            f"table {table.name!r}: {where} has a column {name!r} of the type {kind}, which is read as no type of ours",
+            detail="every value of it would be null, in all rows",
+            hint="write what is meant of it as a number, a text, a day or a moment, or leave the column out",
+            code="DPR-E146",
         )
     both = [column.name for column in partition_columns(table) if column.name in names]
     if both and not isinstance(table.source, DeltaSource):

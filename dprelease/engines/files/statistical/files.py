@@ -50,6 +50,10 @@ class StatisticalFile:
         except Unreadable:
             return None
 
+    def unread(self, path: Path, wanted: Sequence[str]) -> dict[str, str]:
+        """None: what has no type of ours is handed over as nulls or numbers, as its program says."""
+        return {}
+
     def blocks(
         self, table: Table, path: Path, names: Sequence[str], wanted: Sequence[str], repeated: Sequence[str]
     ) -> Iterator[list[Any]]:
