@@ -203,6 +203,14 @@ class Measure(GrownValue):
         """
         return self
 
+    def drawn_as_counts(self, counted: bool) -> Measure:
+        """Of quantiles that do not say what is drawn: the same from counts, where that is better; else itself.
+
+        Args:
+            counted: Whether the number of values is asked for beside it, so that an interval is wanted.
+        """
+        return self
+
     def published(self, name: str) -> tuple[str, ...]:
         """The names of the numbers of :meth:`planned`, whatever the other measures are."""
         return (name,)

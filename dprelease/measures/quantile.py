@@ -211,7 +211,10 @@ class Quantiles(_Choices):
     quantiles: str
     at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
     from_: Literal["counts", "ranks"] | None = Field(
-        None, alias="from", description="`counts`: one draw for all ranks; left out: `ranks`, a draw for each."
+        None,
+        alias="from",
+        description="`counts`: one draw for all ranks; `ranks`: a draw for each. Left out: counts from three ranks on, "
+        "or beside a count of the column, where there is a delta.",
     )
     edges: tuple[Fraction, ...] | None = Field(
         None,
@@ -245,6 +248,12 @@ class Quantiles(_Choices):
     def counted_from(self) -> Literal["counts", "ranks"]:
         """What is drawn."""
         return self.from_ or "ranks"
+
+    def drawn_as_counts(self, counted: bool) -> Measure:
+        """From three ranks on, or where an interval is wanted; not of extremes, which hang on one unit."""
+        inner = all(0 < at < 1 for at in self.at)
+        better = self.from_ is None and inner and (counted or len(self.at) >= _SEVERAL)
+        return self.model_copy(update={"from_": "counts"}) if better else self
 
     def _ranks(self, name: str) -> dict[str, Fraction]:
         return {quantile_name(name, at): at for at in self.at}
@@ -360,6 +369,7 @@ class Max(_Choices):
         yield _extreme("max")
 
 
+_SEVERAL = 3  # ranks, from which on one draw of counts is better than a draw for each
 _AS_NAME = str.maketrans({",": "", ".": "_", "/": "of", "−": "minus_"})
 
 

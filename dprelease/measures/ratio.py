@@ -15,12 +15,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.base import (
-    Floats,
-    Measure,
-    Possible,
-    WrittenMeasure,
-)
+from dprelease.measures.base import Floats, Measure, Possible, WrittenMeasure
 from dprelease.measures.count import Count
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.sum import Sum
@@ -48,9 +43,11 @@ class PlannedRatio(Measure):
             second one counts has a value (found from that condition; plans from before it was looked for do not say
             so).
         show: ``percent``: the number, its errors and its interval are hundredfold; None: it is the quotient itself.
+        by_draws: Its standard error follows from the draws that both numbers are linear in; else, as in plans from
+            before and of other numbers, from those of the two, of which it is the sum where they share a draw.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("weighted", "implied", "show")
+    LATER: ClassVar[tuple[str, ...]] = ("weighted", "implied", "show", "by_draws")
     kind: ClassVar[str] = "ratio"
     tag: ClassVar[str] = "of"
     plural: ClassVar[str] = marked("Ratios")
@@ -68,6 +65,7 @@ class PlannedRatio(Measure):
     of: tuple[Part, Part]
     implied: bool = False
     show: Literal["percent"] | None = None
+    by_draws: bool = False
 
     def of_titles(self, title: Callable[[str], str]) -> Measure:
         """The same by the titles of its two measures."""
@@ -107,10 +105,9 @@ class PlannedRatio(Measure):
     def settled(self, types: Mapping[str, ColumnType]) -> PlannedRatio:
         """One of counts says so where the rows above have a value in the column below, by their condition."""
         above, below = self.of
-        if self.is_share or above.where is None or not above.counted or below.counted not in types:
-            return self
-        implied = below.counted in known_where(parse(above.where, types).root)
-        return self.model_copy(update={"implied": True}) if implied else self
+        open_to = not self.is_share and above.where is not None and above.counted and below.counted in types
+        implied = bool(open_to) and below.counted in known_where(parse(above.where or "", types).root)
+        return self.model_copy(update={"implied": implied, "by_draws": True})
 
     def described(self, table: Table, unit: str) -> str:
         """By the names of the two measures."""
@@ -168,7 +165,7 @@ class PlannedRatio(Measure):
     def error(self, quantities: Sequence[Quantity], variances: Sequence[float], count: int | None) -> float:
         """At the worst ratio, from the draws where both numbers are linear in them; else from the errors of the two."""
         above, below = self._split(quantities)
-        of_draws = self._coefficients(quantities)
+        of_draws = self._coefficients(quantities) if self.by_draws else None
         if of_draws is not None:
             variance = dict(zip(quantities, variances, strict=True))
             ends = self._ends(above) or (-1.0, 1.0)
@@ -207,8 +204,9 @@ class PlannedRatio(Measure):
         if self.is_share:
             value, least, most = (np.clip(each, 0.0, 1.0) for each in (value, least, most))
         shared = {part.quantity for part in above} & {part.quantity for part in below}
-        if any(part.quantity.kind == "rest" for part in noisy):
-            error = error_of_parts(self._coefficients([part.quantity for part in noisy]), noisy, value) / known
+        of_draws = self._coefficients([part.quantity for part in noisy]) if self.by_draws else None
+        if of_draws is not None:
+            error = error_of_parts(of_draws, noisy, value) / known
         else:
             error = _error(top.standard_error, np.abs(value) * bottom.standard_error, bool(shared)) / known
         return Estimate(value=value, standard_error=error, margin=np.maximum(value - least, most - value))
@@ -270,7 +268,7 @@ class PlannedRatio(Measure):
         if self.is_share:
             least, most = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
         worst = max(map(abs, ends))
-        if any(quantity.kind == "rest" for quantity in quantities):
+        if self.by_draws and self._coefficients(quantities) is not None:
             found = self.error(quantities, [law.variance for law in laws], count)
             return Expected(found, float(np.maximum(ratios - least, most - ratios).max()) * self.whole)
         shared = bool(set(above) & set(below))

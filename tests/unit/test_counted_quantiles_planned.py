@@ -18,6 +18,7 @@ from dprelease.measures.counted_quantile import counted_along
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.spec.load import load
+from tests.ledgers import account
 from tests.planned import plan_of
 
 HEAD = """
@@ -141,17 +142,57 @@ def test_they_need_gaussian_noise(old: str, new: str) -> None:
     assert "from: ranks" in problem.hint
 
 
-def test_a_spec_without_the_word_means_ranks_and_keeps_its_fingerprint() -> None:
+def test_a_spec_without_the_word_keeps_its_fingerprint_and_draws_what_is_better() -> None:
     silent = load(HEAD + COUNTED.replace(", from: counts", ""), "spec.yaml").spec
     dumped = silent.queries["middle"].measures["income"].model_dump(mode="json", by_alias=True)
     assert set(dumped) == {"where", "clip", "quantiles", "at"}
     said = load(HEAD + COUNTED, "spec.yaml").spec
     assert '"from":"counts"' in said.canonical()
     assert type(said).from_canonical(said.canonical()) == said
-    kinds = {
-        quantity.is_counted for step in planned(COUNTED.replace(", from: counts", "")).steps for quantity in step.parts
-    }
-    assert kinds == {False}
+    assert planned(COUNTED.replace(", from: counts", "")).steps == planned().steps
+
+
+SILENT = COUNTED.replace(", from: counts", "")
+EARNERS = "      earners: {count: income}\n"
+LONE = SILENT.replace(EARNERS, "").replace("at: [0.1, 0.5, 0.9]", "at: [0.5]")
+
+
+def beside(measure: str) -> str:
+    return SILENT.replace("earners: {count: income}", measure).replace("at: [0.1, 0.5, 0.9]", "at: [0.5, 0.9]")
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        (SILENT.replace(EARNERS, ""), True),
+        (SILENT.replace("at: [0.1, 0.5, 0.9]", "at: [0.1, 0.5, 0.9], from: ranks"), False),
+        (LONE, False),  # one rank whose interval nobody asked for
+        (LONE.replace("at: [0.5]", "at: [0.25, 0.75]"), False),
+        (LONE.replace("at: [0.5]", "at: [0, 0.5, 1]"), False),  # extremes hang on one unit
+        (beside("n: {count: income}"), True),
+        (beside("m: {mean: income, clip: [0, 9000]}"), True),
+        (beside("n: {count: rows}"), False),
+        (beside('n: {count: income, where: "income > 1"}'), False),
+        (SILENT.replace("by: [sex]", "by: [area]"), False),  # 20,000 cells of 1,001 classes
+        (SILENT.replace("by: [sex]", "by: [name]\n    keys: private"), False),
+    ],
+)
+def test_what_is_drawn_where_nothing_is_said(text: str, counts: bool) -> None:
+    """Counts from three ranks on, or where the number of values gives an interval; ranks where counts cannot be."""
+    drawn = {part.is_counted for step in planned(text).steps for part in step.parts if part.kind == "quantile"}
+    assert drawn == {counts}
+    verify(planned(text))
+
+
+@pytest.mark.parametrize(("old", "new"), [("delta: 1e-9", "delta: 0"), ("budget:", "noise: laplace\n  budget:")])
+def test_ranks_are_drawn_without_gaussian_noise(old: str, new: str) -> None:
+    drawn = [part for step in plan_of(HEAD.replace(old, new) + SILENT).steps for part in step.parts]
+    assert [part.at for part in drawn if part.kind == "quantile"] == [Fraction(n, 10) for n in (1, 5, 9)]
+
+
+def test_ranks_are_drawn_where_an_account_takes_no_gaussian_noise() -> None:
+    plan = plan_of(HEAD + SILENT, accounts=[account(composition="basic", epsilon="100", delta="1/1000")])
+    assert not any(part.is_counted for step in plan.steps for part in step.parts)
 
 
 def test_plans_and_their_canonical_text_are_the_same_again() -> None:
@@ -201,7 +242,7 @@ def test_verification_refuses_what_is_not_so(lie: str) -> None:
 
 
 def test_a_choice_has_no_classes() -> None:
-    plan = planned(COUNTED.replace(", from: counts", ""))
+    plan = planned(COUNTED.replace(", from: counts", ", from: ranks"))
     step = next(step for step in plan.steps if step.choosing is not None)
     quantity = step.aggregate.quantity.model_copy(update={"starts": (0, 4)})
     lied = step.model_copy(update={"aggregate": step.aggregate.model_copy(update={"quantity": quantity})})

@@ -52,7 +52,7 @@ queries:
       average: {mean: pay, clip: [0, 200]}
       spread: {variance: pay, clip: [0, 200]}
       deviation: {stddev: pay, clip: [0, 200]}
-      middle: {quantiles: pay, at: [0.25, 0.5]}
+      middle: {quantiles: pay, at: [0.25, 0.5], from: ranks}
       least: {min: pay}
       share: {ratio: [earners, persons]}
       each: {ratio: [total, persons]}

@@ -148,19 +148,21 @@ def test_the_naive_plan_is_no_better_where_losses_add_up(accounting: str, shares
 
 
 def test_ratios_that_share_a_draw_count_as_they_are_published() -> None:
-    """Counts made of the rows and a balance are more accurate, and ratios of them by the same rows are told as less so."""
+    """By the draws of both: a part and a rest where four ratios count, and a balance about the rows where one does."""
     text = (HEAD + RATIOS).replace("noise: auto", "noise: gaussian")
     plan = plan_of(text, accounts=[account("zcdp")])
-    (passed,) = plan.considered
-    assert passed.name == "correlated Gaussian counts"
-    assert float(passed.noise) > 1
-    assert {step.aggregate.quantity.kind for step in plan.steps} == {"rows", "nonnull"}
-    once = text[: text.index("      same:")]
-    kinds = {step.aggregate.quantity.kind for step in plan_of(once, accounts=[account("zcdp")]).steps}
-    assert kinds == {"rows", "balance"}
+    told = {each.name: float(each.noise) for each in plan.considered}
+    assert 1 < told["correlated Gaussian counts"] < told["discrete Gaussian"]
+    assert {part.kind for step in plan.steps for part in step.parts} == {"rest", "nonnull"}
+    once = plan_of(text[: text.index("      same:")], accounts=[account("zcdp")])
+    assert {step.aggregate.quantity.kind for step in once.steps} == {"rows", "balance"}
+    errors = {each.measure: float(each.standard_error or 0) for each in once.outputs}
+    half = math.sqrt(sum(step.law.variance for step in once.steps)) / 2  # of (balance + rows) / 2 - r rows at r = 0, 1
+    assert errors["some"] == pytest.approx(half / 1000, rel=1e-4)
+    assert errors["aged"] == pytest.approx(half, rel=1e-4)
 
 
-@pytest.mark.parametrize("middle", ["", ", middle: {quantiles: age, at: [0.5]}"])
+@pytest.mark.parametrize("middle", ["", ", middle: {quantiles: age, at: [0.5], from: ranks}"])
 def test_a_forecast_compares_plans_as_the_planner_does(middle: str) -> None:
     """Also where a number has no standard error that a law can tell."""
     text = unequal((COUNTS[0], COUNTS[1].replace("}}", "}" + middle + "}")), (2, 3))

@@ -51,9 +51,7 @@ def part_and_rest(above: Measure, below: Measure, table: Table) -> tuple[Quantit
     return part, Quantity(kind="rest", column=whole.column, where=where, weight=whole.weight)
 
 
-def error_of_parts(
-    weights: Mapping[Quantity, tuple[float, float]] | None, noisy: Sequence[Noisy], value: Floats
-) -> Floats:
+def error_of_parts(weights: Mapping[Quantity, tuple[float, float]], noisy: Sequence[Noisy], value: Floats) -> Floats:
     """The standard error of A - r B at the published quotient r, of independent draws; ``(cells,)``.
 
     Args:
@@ -62,7 +60,7 @@ def error_of_parts(
         value: r.
     """
     variance = {part.quantity: part.law.variance for part in noisy}
-    squares = [(a - value * b) ** 2 * variance[quantity] for quantity, (a, b) in (weights or {}).items()]
+    squares = [(a - value * b) ** 2 * variance[quantity] for quantity, (a, b) in weights.items()]
     return np.sqrt(np.sum(squares, axis=0, dtype=np.float64))
 
 

@@ -28,6 +28,7 @@ from dprelease.plan.document import (
     Step,
 )
 from dprelease.plan.lower.clips import with_rows_above
+from dprelease.plan.lower.drawn_quantiles import with_quantiles_drawn
 from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.queries import Lowering
@@ -63,6 +64,7 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     Raises:
         PlanError: If no noise can be accounted as asked, or the budget is too small.
     """
+    spec = with_quantiles_drawn(spec, catalog, accounts)
     planning = Planning(Lowering.of(spec, catalog), accounts)
     choices: dict[str, Choice] = {}
     fixed: list[tuple[str, Event]] = []
