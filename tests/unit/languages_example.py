@@ -43,6 +43,7 @@ tables:
   people:
     account: acs
     title: {de: Menschen, en: People}
+    description: {de: Alle Gemeldeten am Stichtag., en: Everybody registered on the day.}
     source: {file: people.csv}
     columns:
       region:
@@ -53,6 +54,7 @@ tables:
       tongue:
         type: text
         title: {de: Muttersprache, en: Mother tongue}
+        description: {de: Nach eigener Angabe, en: As told by themselves}
         keys: [deu, ara, tur]
         labels: {deu: {de: Deutsch, en: German}, ara: {ar: العربية}, tur: {tr: Türkçe}}
       income: {type: decimal, range: [0, 100000], step: 1, title: {de: Einkommen, en: Income}, measured_in: EUR}

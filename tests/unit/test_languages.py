@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from posixpath import dirname, normpath
@@ -347,3 +348,26 @@ def test_a_bundle_from_before_that_verifies_without_them(tmp_path) -> None:  # t
 
     assert failed("5") == set()
     assert failed("6") == {"rendered again"}
+
+
+def test_what_the_author_says_of_the_data_stands_where_a_reader_meets_them() -> None:
+    pages = {tag: _plain(bundle()[f"{folder}index.html"].decode()) for tag, folder in (("de", ""), ("en", "en/"))}
+    assert "Aus den Daten „Menschen“: Alle Gemeldeten am Stichtag." in pages["de"]
+    assert "From the data “People”: Everybody registered on the day." in pages["en"]
+    accounting = _plain(bundle()["en/accounting.html"].decode())
+    assert "people People Everybody registered on the day." in accounting
+    assert "people.tongue Mother tongue As told by themselves" in accounting
+    (income,) = [each for each in json.loads(bundle()["datapackage.json"])["resources"] if each["name"] == "income"]
+    assert income["sources"] == [{"title": "Menschen", "description": "Alle Gemeldeten am Stichtag."}]
+    told = {each["name"]: each["description"] for each in income["schema"]["fields"]}
+    assert told["tongue"].startswith("key: text; Nach eigener Angabe")
+
+
+def test_the_period_before_is_linked_where_it_stands_even_if_it_was_given_up() -> None:
+    made = yearly()
+    point = AccountPoint(account="acs", release="yearly", period="2023", sequence=1, after=made.facts.accounts[0].after)
+    content = replace(made, facts=made.facts.model_copy(update={"history": (point,)}))
+    listed = {path: b"" for form in FORMATS.values() for path, _ in form.once}
+    files = html_files(content, listed)
+    assert '<a rel="prev" href="../index.html#period-2023">2023</a>' in files["index.html"].decode()
+    assert '<a rel="prev" href="../../index.html#period-2023">2023</a>' in files["fr/index.html"].decode()

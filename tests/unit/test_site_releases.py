@@ -217,6 +217,7 @@ def test_pages_and_feeds_over_the_releases_are_in_every_language_of_the_newest_o
     assert "Veröffentlichungen mit differenzieller" in texts["", "de"] or "Veröffentlichung mit" in texts["", "de"]
     assert "Bevölkerung und Einkommen" in texts["bevoelkerung/", "de"]
     assert "Population and income" in texts["bevoelkerung/", "en"]
+    assert '<tr id="period-2024-03">' in texts["bevoelkerung/", "de"]
     assert 'href="2024-03/en/index.html"' in texts["bevoelkerung/", "en"]
     titles = [(tmp_path / f"bevoelkerung/feed{end}.xml").read_text(encoding="utf-8") for end in ("", ".en")]
     assert ["<title>Bevölkerung und Einkommen" in titles[0], "<title>Population and income" in titles[1]] == [True] * 2

@@ -210,7 +210,10 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
     found = {}
     for query in plan.queries:
         table = plan.catalog.tables[query.table]
-        keys = {column.name: f"key: {column.type}{_end(query, column.name)}" for column in plan.keys(query)}
+        keys = {
+            column.name: f"key: {column.type}{_end(query, column.name)}{_in_own_words(plan, query, column.name)}"
+            for column in plan.keys(query)
+        }
         rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
         along = "" if query.ranges is None else f", added up along {query.ranges.of}"
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
@@ -226,6 +229,15 @@ def compared_in_words(plan: ReleasePlan, asked: ComparedNumber) -> str:
     """A column that compares, with the name of the period that it looks back to."""
     period = period_of(plan, asked)
     return (asked if period is None else asked.at(period)).described()
+
+
+def _in_own_words(plan: ReleasePlan, query: PlannedQuery, column: str) -> str:
+    """What the author says of a column, in the first language; empty: nothing."""
+    names = plan.catalog.names
+    if names is None:
+        return ""
+    told = names.said("tables", query.table, "columns", column, "description", language=names.languages[0])
+    return f"; {told}" if told else ""
 
 
 def _end(query: PlannedQuery, column: str) -> str:

@@ -251,13 +251,19 @@ def accounting_json(content: Content) -> bytes:
     return f"{indented(accounting(content))}\n".encode()
 
 
-def accounting_page(content: Content, root: str = "", others: Sequence[tuple[str, str, str]] = ()) -> bytes:
+def accounting_page(
+    content: Content,
+    root: str = "",
+    others: Sequence[tuple[str, str, str]] = (),
+    columns: Sequence[tuple[str, str, str]] = (),
+) -> bytes:
     """The page for whoever answers for the release, in the language that is spoken.
 
     Args:
         content: The release, with the names of that language.
         root: From the page to the folder of the bundle.
         others: The same page in each other language: its tag, its name, and where it is.
+        columns: Tables and columns of which the author says more: name, title, description.
     """
     plan, facts = content.plan, content.facts
     return render_page(
@@ -269,6 +275,7 @@ def accounting_page(content: Content, root: str = "", others: Sequence[tuple[str
         happened=[*_events_of_the_ledger(facts), *earlier_words(plan, facts)],
         root=root,
         others=others,
+        columns=columns,
         most_rows=MOST_ROWS,
         most_attributes=MOST_ATTRIBUTES,
         **_promised(plan, facts),

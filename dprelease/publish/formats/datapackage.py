@@ -205,6 +205,7 @@ def _resource(
         "name": _name(table.name),
         "title": table.title or table.name,
         **_about(content, table),
+        **_sources(content, table),
         "path": _path(table),
         "format": "csv",
         "mediatype": FORMATS["csv"].media_type,
@@ -223,6 +224,20 @@ def _about(content: Content, table: PublishedTable) -> dict[str, str]:
     query = content.plan.query(table.name)
     lines = () if query is None else clip_lines(content.plan, query, content.measurements)
     return {"description": " ".join(lines)} if lines else {}
+
+
+def _sources(content: Content, table: PublishedTable) -> dict[str, Any]:
+    """The table that was read, as its author calls and describes it; nothing where the author says nothing of it."""
+    names = content.plan.catalog.names
+    query = next((each for each in content.plan.queries if each.name == table.name and not table.derived), None)
+    if names is None or query is None:
+        return {}
+    words = {
+        what: str(said)
+        for what in ("title", "description")
+        if (said := names.said("tables", query.table, what, language=names.languages[0]))
+    }
+    return {"sources": [{"title": query.table, **words}]} if words else {}
 
 
 def _schema(content: Content, table: PublishedTable, described: Mapping[str, str]) -> dict[str, Any]:

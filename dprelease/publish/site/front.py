@@ -55,7 +55,8 @@ class PlaceInSeries:
         first: Its first day, in words; empty: it is no period of the calendar.
         last: Its last day.
         next: The day of the release after it; empty: nobody says.
-        before: The last period before it that was charged before it, whose folder stands beside its own; empty: none.
+        before: The last period before it that was charged before it; empty: none. It may have been given up since, so
+            that the page of the product is linked, which lists what was published.
     """
 
     first: str

@@ -25,7 +25,7 @@ from dprelease.publish.html_text import render_page, table_script
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.site.front import key_figures, series_of, tables_on_front
 from dprelease.publish.site.linked_files import downloads, others
-from dprelease.publish.site.localised import accountable, in_spoken_language, languages_of
+from dprelease.publish.site.localised import accountable, columns_described, in_spoken_language, languages_of
 from dprelease.publish.site.notes import reading_of
 from dprelease.publish.site.paging import Paged, paged
 from dprelease.publish.site.sections import INDEX, Section, section_of
@@ -51,7 +51,9 @@ def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
         with speaking(tag):
             root = "../" if at else ""
             pages = site_files(in_spoken_language(content), files, root=root)
-            pages[ACCOUNTING] = accounting_page(accountable(content), root, _others(content.plan, root, ACCOUNTING))
+            pages[ACCOUNTING] = accounting_page(
+                accountable(content), root, _others(content.plan, root, ACCOUNTING), columns_described(content.plan)
+            )
         found.update({f"{tag}/{path}" if at else path: page for path, page in pages.items()})
     return found
 

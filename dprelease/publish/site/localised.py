@@ -15,10 +15,12 @@ from dprelease.words import DEFAULT, phrase, spoken
 
 __all__ = [
     "accountable",
+    "columns_described",
     "described_by_author",
     "in_spoken_language",
     "languages_of",
     "plan_in_spoken_language",
+    "source_described",
     "titled",
 ]
 
@@ -110,6 +112,36 @@ def described_by_author(plan: ReleasePlan, query: str) -> tuple[str, ...]:
     names = plan.catalog.names
     told = "" if names is None else names.said("queries", query, "description", language=spoken().tag)
     return (told,) if told else ()
+
+
+def source_described(plan: ReleasePlan, table: str) -> tuple[str, ...]:
+    """The author's words on a table that was read, as a line; none where there are none."""
+    names, tag = plan.catalog.names, spoken().tag
+    if names is None:
+        return ()
+    title, told = (names.said("tables", table, what, language=tag) for what in ("title", "description"))
+    if not title:
+        return (phrase("From the data: {description}", description=told),) if told else ()
+    if not told:
+        return (phrase("From the data “{title}”.", title=title),)
+    return (phrase("From the data “{title}”: {description}", title=title, description=told),)
+
+
+def columns_described(plan: ReleasePlan) -> tuple[tuple[str, str, str], ...]:
+    """Every table and column of which the author says more than its name: its name, its title, its description."""
+    names, tag = plan.catalog.names, spoken().tag
+    if names is None:
+        return ()
+    places: dict[str, tuple[str, ...]] = {}
+    for table in plan.catalog.tables.values():
+        places[table.name] = ("tables", table.name)
+        for column in table.columns:
+            places[f"{table.name}.{column.name}"] = ("tables", table.name, "columns", column.name)
+    told = (
+        (name, *(names.said(*path, what, language=tag) for what in ("title", "description")))
+        for name, path in places.items()
+    )
+    return tuple((name, title, description) for name, title, description in told if title or description)
 
 
 def _plan(plan: ReleasePlan, names: Names) -> ReleasePlan:

@@ -24,6 +24,7 @@ from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
 from dprelease.publish.site.localised import languages_of, plan_in_spoken_language
 from dprelease.publish.site.series import Numbers, panels_of
+from dprelease.spec.period import span
 from dprelease.words import DEFAULT, LANGUAGES, amount, phrase, speaking, spoken
 
 __all__ = ["Listed", "overview_files", "releases_page"]
@@ -214,6 +215,7 @@ def _product_page(product: Sequence[Listed], replaced: Mapping[str, int], home: 
             **_line(each, replaced),
             "href": quote(each.front.removeprefix(below)),
             "told": told_of(each.shown, each.facts),
+            "anchor": _anchor(each) if current[each.manifest.period] is each else "",
         }
         for each in product
     ]
@@ -234,6 +236,11 @@ def _product_page(product: Sequence[Listed], replaced: Mapping[str, int], home: 
         ],
         linked=as_script(catalogue_of(_title(newest), [_catalogued(each, below) for each in product])),
     )
+
+
+def _anchor(each: Listed) -> str:
+    """What the period after it links to; empty: it is no period of the calendar, and none comes after it."""
+    return "" if span(each.manifest.period) is None else f"period-{each.manifest.period}"
 
 
 def _feed(newest: Sequence[Listed], below: str, title: str) -> bytes:

@@ -25,7 +25,7 @@ from dprelease.publish.numbers import at_most
 from dprelease.publish.site.chart import Chart, charts_of
 from dprelease.publish.site.crossed import with_across
 from dprelease.publish.site.linked_files import Download, downloads
-from dprelease.publish.site.localised import described_by_author
+from dprelease.publish.site.localised import described_by_author, source_described
 from dprelease.publish.site.maps import MOST_MAPS, AreaMap, map_of
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.paging import Page
@@ -137,6 +137,7 @@ def section_of(
         measures=tuple((each.shown, _meaning(content.plan, query, table, each)) for each in table.measures),
         about=(
             *described_by_author(content.plan, table.name if crosstabs is None else crosstabs.workload.name),
+            *(() if query is None else source_described(content.plan, query.table)),
             *about_rows(content.plan, query),
             *([phrase(PAGE_MOVED if figures is None else PAGE_MOVED_HELD)] if moved else []),
             *compared_words(content.plan, query, content.facts, table),
