@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -28,6 +28,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 __all__ = ["GrownValue", "Value", "dumps", "fingerprint", "indented", "one_of", "sha256"]
+
+T = TypeVar("T")
 
 
 _ATOMS = (str, int, bool, type(None))
@@ -135,7 +137,8 @@ class Value(BaseModel):
     """A frozen value whose identity is its content; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
-    __slots__ = ("_known_fingerprint", "_known_hash")  # no fields: a copy, which may differ, starts without them
+    # No fields: a copy, which may differ, starts without them.
+    __slots__ = ("_known_fingerprint", "_known_hash", "_known_results")
 
     def __hash__(self) -> int:
         """The hash of all fields; worked out once, for hashing nested rationals is what planning did most."""
@@ -164,6 +167,22 @@ class Value(BaseModel):
             known = fingerprint(self)
             object.__setattr__(self, "_known_fingerprint", known)
         return known
+
+    def once(self, work: Callable[[Self], T]) -> T:
+        """What a pure function makes of this value, worked out when it is first asked for.
+
+        Args:
+            work: Defined in a module, and of nothing but the value: not of the language that is spoken, for one.
+        """
+        try:
+            known: dict[Callable[..., Any], Any] = object.__getattribute__(self, "_known_results")
+        except AttributeError:
+            known = {}
+            object.__setattr__(self, "_known_results", known)
+        if work not in known:
+            known[work] = work(self)
+        found: T = known[work]
+        return found
 
     @classmethod
     def from_canonical(cls, text: str | bytes) -> Self:

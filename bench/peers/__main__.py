@@ -25,6 +25,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     building = commands.add_parser("build", help="install every system into an environment of its own")
     building.add_argument("--python", default=sys.executable, help="a Python 3.11, if this one is another")
+    building.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="SYSTEM")
     commands.add_parser("page", help="write docs/benchmarks.md and its figure from the kept results")
     pairs = [f"{system}:{work}" for system in SYSTEMS for work in WORKS]
     runs = commands.add_parser("run", help="run the systems in turn, and keep the results")
@@ -44,7 +45,7 @@ def main() -> None:
     asked = _parser().parse_args()
     home: Path = asked.home.resolve()
     if asked.command == "build":
-        build(home, asked.python)
+        build(home, asked.python, asked.systems)
     elif asked.command == "page":
         write_page(ROOT / "docs")
     else:

@@ -57,12 +57,13 @@ def _python(home: Path, system: System) -> Path:
     return home / "environments" / system.environment / "bin" / "python" if system.environment else Path(sys.executable)
 
 
-def build(home: Path, python: str) -> None:
+def build(home: Path, python: str, systems: Sequence[str]) -> None:
     """Make an environment for each system from its pinned requirements, unless it is there with the same ones.
 
     The versions were pinned under Python 3.11, for which all of them have wheels; ``python`` is what makes them.
     """
-    for name in dict.fromkeys(system.environment for system in SYSTEMS.values() if system.environment):
+    named = (SYSTEMS[name].environment for name in systems)
+    for name in filter(None, dict.fromkeys(named)):
         wanted, folder = REQUIREMENTS / f"{name}.txt", home / "environments" / name
         stamp = folder / "requirements.txt"
         if stamp.exists() and stamp.read_bytes() == wanted.read_bytes():

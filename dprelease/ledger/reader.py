@@ -12,7 +12,6 @@ from dprelease.errors import LedgerError
 from dprelease.ledger.anchors.anchors import Journal
 from dprelease.ledger.anchors.guard import Guard, sound
 from dprelease.ledger.anchors.hosts import Hosts
-from dprelease.ledger.audit.check import full_check
 from dprelease.ledger.model.admission import assess_charges
 from dprelease.ledger.model.balance import Charged
 from dprelease.ledger.model.entry import AccountOpened, LedgerEntry, Sourced
@@ -202,6 +201,8 @@ class Reader:
 
     def check(self) -> tuple[str, ...]:
         """Every finding of a full check, one line each; empty: the ledger is sound."""
+        from dprelease.ledger.audit.check import full_check  # its patterns take a while, and few commands check
+
         try:
             # The database's own checks run beside ours: they are long, and wait for the disk.
             with ThreadPoolExecutor(1) as beside, self._store.reading() as rows:

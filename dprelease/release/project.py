@@ -40,7 +40,7 @@ from dprelease.spec.text.names import listed
 if TYPE_CHECKING:
     from dprelease.ledger import Ledger
 
-__all__ = ["SETTINGS", "Project", "account_of", "bundle_folder", "read_text", "reference_tables"]
+__all__ = ["SETTINGS", "Project", "account_of", "read_text", "reference_tables"]
 
 SETTINGS = "dprelease.yaml"
 _LARGEST_TEXT = 1 << 20
@@ -70,21 +70,6 @@ def _other_than_folder(path: Path) -> str:
         return ""
     beside = sorted(each.name for each in path.glob("*.yaml") if each.name not in (SETTINGS, "policy.yaml"))
     return f"give a file in it: {listed(beside)}" if beside else "give a spec file, not a folder"
-
-
-def bundle_folder(given: str) -> Path:
-    """The folder of a bundle: its path, or NAME/PERIOD of a release of the project in the working folder.
-
-    Where neither is there, the path as it was given: whoever opens it says so.
-    """
-    path = Path(given)
-    if path.exists() or path.is_absolute() or len(path.parts) != 2:
-        return path
-    try:
-        named = Project.find(Path()).releases / path
-    except SpecError:  # a stranger has a bundle and no project
-        return path
-    return named if named.exists() else path
 
 
 @dataclass(frozen=True)

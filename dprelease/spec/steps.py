@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from dprelease.spec.fields.document import ReleaseSpec, TableSpec
+if TYPE_CHECKING:  # who verifies a bundle reads the grids of a plan, and no spec
+    from dprelease.spec.fields.document import ReleaseSpec, TableSpec
 
 __all__ = [
     "COARSE",

@@ -9,7 +9,6 @@ from typing import Any
 
 from dprelease.catalog.aggregate import Quantity, cells_of
 from dprelease.cli.views import as_decimal, complain_of, say, say_json, text_table, warn
-from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.cli.views.totals import print_totals
 from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
@@ -64,7 +63,11 @@ def show_plan(
     warn(quote.warnings)
     frozen, known, accounts = quote.frozen, quote.known, quote.accounts
     tried = plans_at(target, epsilons) if epsilons else ()
-    seen = horizon_facts(target, plan, ledger, horizon) if horizon else {}
+    seen: dict[str, Any] = {}
+    if horizon:
+        from dprelease.cli.views.horizon import horizon_facts, print_horizon
+
+        seen = horizon_facts(target, plan, ledger, horizon)
     if out is not None and (before := quote.write(out, replace=replace)):
         complain_of(f"{out} held another plan, {before[:16]}, and now holds this one: whoever reviewed it has to again")
     if as_json:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -45,8 +45,6 @@ __all__ = [
     "ReleaseInfo",
     "ReleasePlan",
 ]
-
-T = TypeVar("T")
 
 
 def _feed(value: Any) -> Any:
@@ -156,7 +154,6 @@ class ReleasePlan(GrownValue):
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation", "office", "geography")
-    __slots__ = ("_known_results",)  # no field, as those of ``Value``
     format: Literal[1] = 1
     release: ReleaseInfo
     spec_fingerprint: str
@@ -256,22 +253,6 @@ class ReleasePlan(GrownValue):
     def find_step(self, step_id: str) -> Step | None:
         """The step of that id; None: there is none."""
         return self.once(_steps_by_id).get(step_id)
-
-    def once(self, work: Callable[[ReleasePlan], T]) -> T:
-        """What a pure function makes of this plan, worked out when it is first asked for.
-
-        Args:
-            work: Defined in a module, and of nothing but the plan: not of the language that is spoken, for one.
-        """
-        try:
-            known: dict[Callable[[ReleasePlan], Any], Any] = object.__getattribute__(self, "_known_results")
-        except AttributeError:
-            known = {}
-            object.__setattr__(self, "_known_results", known)
-        if work not in known:
-            known[work] = work(self)
-        found: T = known[work]
-        return found
 
     def taken(self, step_id: str) -> Measured:
         """The step or the invariant of that id."""
