@@ -199,7 +199,9 @@ def _bands(matrix: Whole) -> list[Whole]:
     return [matrix[start : start + 256] for start in range(0, len(matrix), 256)]
 
 
-def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring, each: int = 1) -> Sensitivity:
+def factor_sensitivity(
+    factor: Factor, rows: int, neighboring: Neighboring, each: int = 1, in_slice: int | None = None
+) -> Sensitivity:
     """How far one unit can move F x of all slices, in steps of its lattice.
 
     Every row adds at most ``each`` to one cell or counts nowhere; a unit has at most ``rows`` rows, in any cells, also
@@ -218,6 +220,10 @@ def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring, each
         rows: The most rows of one unit that count (``Limits.rows``).
         neighboring: Which tables are neighbours.
         each: The most that one row adds: the clip of its weight.
+        in_slice: The most rows of a unit in one slice, of a root matrix; None: all of them. Slices are drawn apart, so
+            that their squares add up: of n(c) rows in slice c a unit moves at most n(c) columns of it, and the sum of
+            n(c)^2 is largest where slices are full, f in_slice^2 + s^2 with rows = f in_slice + s. Where one unit takes
+            the place of another, |a - b|^2 <= |a|^2 + |b|^2 in each slice, for no entry of a root is negative.
 
     Returns:
         The norms; ``shifts`` is empty, for the accountants read such fine lattices by their norms. L1, L2^2 and Linf
@@ -230,12 +236,13 @@ def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring, each
         raise ValueError("a unit has at least one row")
     replaced = neighboring is Neighboring.REPLACE_ONE
     l1, l2_squared, linf = _norms(factor.matrix, factor.slices > 1, replaced)
-    most = rows * each
+    fullest = rows if in_slice is None or factor.kind != "root" else min(rows, in_slice)
+    full, rest = divmod(rows, fullest)
     return Sensitivity(
         l0=factor.length * min(factor.slices, 2 * rows if replaced else rows),
-        l1=Fraction(most * l1),
-        l2_squared=Fraction(most**2 * l2_squared),
-        linf=Fraction(most * linf),
+        l1=Fraction(rows * each * l1),
+        l2_squared=Fraction((full * fullest**2 + rest**2) * each**2 * l2_squared),
+        linf=Fraction(fullest * each * linf),
     )
 
 

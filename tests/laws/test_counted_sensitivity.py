@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dprelease.catalog.factor import factor_sensitivity
 from dprelease.catalog.sensitivity import limits_of
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import ExactHistogram
 from dprelease.noise.mechanisms.factor import counted_classes
 from dprelease.noise.truth import true_factor, true_numbers
 from dprelease.plan.document import ReleasePlan, Step
+from dprelease.plan.verify.factor import check_factor
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
@@ -126,6 +128,59 @@ def test_a_half_of_the_sensitivity_is_refused(case: Case) -> None:
         changed = plan.model_copy(update={"steps": (step.model_copy(update={"sensitivity": less}),)})
         with pytest.raises(BrokenPromiseError, match="sensitivity"):
             verify(changed)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(("most", "in_cell", "cells"), [(2, 1, 2), (3, 2, 2), (2, 1, 3), (3, 1, 3)])
+def test_few_rows_in_a_cell_move_the_draw_less(relation: str, most: int, in_cell: int, cells: int) -> None:
+    """Cells are drawn apart: the claim is reached where cells are enough, never exceeded, and less is refused."""
+    text = SPEC.format(
+        relation=relation,
+        units=f"unit_id: person\n    bounds: {{max_rows: {most}}}",
+        regions=", ".join("abc"[:cells]),
+        edges=", edges: [1, 3, 4]",
+    ).replace("by: [region]", f"by: [region]\n    bounds: {{max_rows_per_group: {in_cell}, max_groups: {cells}}}")
+    plan = plan_of(text)
+    verify(plan)
+    (step,) = plan.steps
+    case, reach = Case(relation, most, cells, ""), step.sensitivity
+    held = [
+        unit
+        for unit in units(case)
+        if max((sum(row[0] == cell for row in unit) for cell in range(cells)), default=0) <= in_cell
+    ]
+    answers = np.unique(np.stack([answer(case, step, unit) for unit in held]), axis=0)
+    moves = answers if relation == "add_remove" else np.concatenate([answers - one for one in answers])
+    sizes = np.abs(moves)
+    assert (sizes**2).sum(axis=1).max() <= reach.l2_squared
+    assert sizes.max() <= reach.linf
+    assert sizes.sum(axis=1).max() <= reach.l1
+    if relation == "add_remove":
+        assert (sizes**2).sum(axis=1).max() == reach.l2_squared
+        assert sizes.max() == reach.linf
+    full, rest = divmod(most, in_cell)
+    assert reach.l2_squared * most**2 == (full * in_cell**2 + rest**2) * whole(plan, step).l2_squared
+    check_factor(plan, step.model_copy(update={"sensitivity": whole(plan, step)}))  # as plans from before claim
+    for planted in (
+        {"l2_squared": reach.l2_squared / 4},
+        {"linf": reach.linf / 2},
+        {"l2_squared": reach.l2_squared - 1},
+    ):
+        with pytest.raises(BrokenPromiseError, match="sensitivity"):
+            verify(with_reach(plan, step, reach.model_copy(update=planted)))
+
+
+def whole(plan: ReleasePlan, step: Step) -> Sensitivity:
+    """What all rows of a unit move in one cell."""
+    assert step.factor is not None
+    rows = limits_of(step.aggregate, plan.catalog).rows
+    assert rows is not None
+    return factor_sensitivity(step.factor, rows, plan.neighboring)
+
+
+def with_reach(plan: ReleasePlan, step: Step, reach: Sensitivity) -> ReleasePlan:
+    """The same plan with another claim."""
+    return plan.model_copy(update={"steps": (step.model_copy(update={"sensitivity": reach}),)})
 
 
 def test_bounds_of_the_query_count() -> None:

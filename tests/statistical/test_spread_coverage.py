@@ -85,7 +85,8 @@ def check(kind: str, mean: int, deviation: int, rows: int) -> None:
     assert inside.all(), "the value is inside"
     held, width = tally(*found.ends, true)
     assert held >= 0.955  # of 95 %; a tenth of it is spent on the mean, and a tenth on the box
-    _, wide = tally(*(np.clip(box.value + side * box.margin, 0, HALF**2) for side in (-1, 1)), true)
+    low, high = (np.clip(box.value + side * box.margin, 0, HALF**2) for side in (-1, 1))
+    _, wide = tally(low, high, true)
     times = CELLS[mean, deviation, rows][kind == "gauss"]
     if times is not None:
         assert wide / width >= 0.97 * times

@@ -190,6 +190,15 @@ def test_ranks_are_drawn_without_gaussian_noise(old: str, new: str) -> None:
     assert [part.at for part in drawn if part.kind == "quantile"] == [Fraction(n, 10) for n in (1, 5, 9)]
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_two_ranks_of_units_of_several_rows_are_drawn_by_themselves(ranks: int) -> None:
+    head = HEAD.replace("    source:", "    unit_id: name\n    bounds: {max_rows: 3}\n    source:", 1)
+    head = head.replace("      name: {type: text}\n", "")
+    text = SILENT if ranks == 3 else beside("n: {count: income}")
+    drawn = {part.is_counted for step in plan_of(head + text).steps for part in step.parts if part.kind == "quantile"}
+    assert drawn == {ranks == 3}
+
+
 def test_ranks_are_drawn_where_an_account_takes_no_gaussian_noise() -> None:
     plan = plan_of(HEAD + SILENT, accounts=[account(composition="basic", epsilon="100", delta="1/1000")])
     assert not any(part.is_counted for step in plan.steps for part in step.parts)

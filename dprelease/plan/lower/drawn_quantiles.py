@@ -22,8 +22,8 @@ def with_quantiles_drawn(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence
     """The spec with ``from: counts`` where quantiles say nothing, and counts can be drawn and are the better choice.
 
     They can be where Gaussian noise can: there is a delta, the spec does not ask for other noise, and the accounts take
-    it. They are better from three ranks on, or where an interval is wanted: where the number of values is asked for
-    beside them, from which one follows. Nothing of it looks at data.
+    it. They are better from three ranks on, or where every row is a unit and an interval is wanted: where the number of
+    values is asked for beside them, from which one follows. Nothing of it looks at data.
     """
     gaussian = spec.privacy.budget.delta > 0 and spec.privacy.noise in ("auto", "gaussian")
     if not gaussian or not all(account.composition in _TAKE_GAUSSIAN for account in accounts):
@@ -49,7 +49,12 @@ def _drawn(query: QuerySpec, catalog: Catalog) -> dict[str, Measure] | None:
 
 
 def _counts_beside(query: QuerySpec, label: str, table: Table) -> bool:
-    """Whether the number of values of the same column and rows is asked for in the query, by whatever measure."""
+    """Whether the number of values of the same column and rows is asked for in the query, by whatever measure.
+
+    Not where a unit has several rows: the noise of counts grows faster with these than the score of a choice.
+    """
+    if table.unit_id is not None:
+        return False
     written = canonical_measures(query, table)
     column, where = written[label].column, written.pop(label).where
     others = (

@@ -246,20 +246,24 @@ def counts_along(
         ValueError: If nothing bounds how many rows a unit has.
     """
     aggregate, lines = _aggregate(grouping, quantity), cells_of(grouping, catalog)
-    rows = limits_of(grouping, catalog).rows
+    limits = limits_of(grouping, catalog)
+    rows = limits.rows
     if lines is None or rows is None:
         raise ValueError(f"nothing bounds how many rows of {grouping.table} one unit has: give max_rows")
-    factor, reach, per_number = _along(len(quantity.classes), lines, rows, by)
+    factor, reach, per_number = _along(len(quantity.classes), lines, rows, limits.rows_per_group, by)
     cells = lines * factor.length
     return UnscaledStep(step, aggregate, (), answers, reach, cells, factor=factor, reach=rows, per_number=per_number)
 
 
 @lru_cache(maxsize=64)
-def _along(classes: int, lines: int, rows: int, by: Neighboring) -> tuple[Factor, Sensitivity, float]:
+def _along(
+    classes: int, lines: int, rows: int, in_line: int | None, by: Neighboring
+) -> tuple[Factor, Sensitivity, float]:
     """The matrix of lines of so many counts, how far one unit moves all of them, and the mean variance of a prefix."""
     factor = Factor(shape=(lines, classes), axis=1, kind="root", grain=ROOT_GRAIN)
     one = factor.model_copy(update={"shape": (classes,), "axis": 0})
-    return factor, factor_sensitivity(factor, rows, by), float(variances_of(one, classes, "prefixes").mean())
+    reach = factor_sensitivity(factor, rows, by, in_slice=in_line)
+    return factor, reach, float(variances_of(one, classes, "prefixes").mean())
 
 
 def ranking(
