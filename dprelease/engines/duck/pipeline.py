@@ -113,7 +113,8 @@ def part_totals(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Key
     if asked.table.unit_id is None:
         rows = _in_cells(stage, asked, rows, keys)
         rows = rows.select(CELL, *asked.columns({**sums, **by_row}, rows))
-        rows = stage.keep(rows) if by_row else rows
+        readings = bool(sums) + len(distinct) + len({_histogram(item) for item in quantiles.values()})
+        rows = stage.keep(rows) if readings > 1 else rows
         totals = {"sums": cell_totals(rows, asked.table, sums, [CELL])} if sums else {}
     elif _only_counts(asked, by_row):
         totals = {"sums": _counts(stage, asked, rows)}
