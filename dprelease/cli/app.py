@@ -33,7 +33,7 @@ from dprelease.cli.operate.demo import demo_command
 from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.explain import explain_command
 from dprelease.cli.operate.metrics import metrics_command
-from dprelease.cli.views import complain
+from dprelease.cli.views import complain, say
 from dprelease.errors import DpReleaseError, out_of_memory
 from dprelease.event_log import VARIABLE, tell
 
@@ -81,6 +81,7 @@ def run_app() -> None:
     gc.set_threshold(20_000, 50, 50)  # plans are a million small values that live to the end: looking for circles among
     # them takes a fifth of the time
     sys.meta_path.insert(0, LeanImports())
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot write is no fault
@@ -96,6 +97,19 @@ def run_app() -> None:
         raise
 
 
+def _open_closed_streams() -> None:
+    """Give a process that was started without an input or output empty ones, so that no file takes their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(number)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
 def _end(error: DpReleaseError) -> NoReturn:
     """The message of an error, its line in the log, and its exit code."""
     complain(error)
@@ -107,7 +121,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from dprelease.version import __version__
 
-        typer.echo(f"dprelease {__version__}")
+        say(f"dprelease {__version__}")
         raise typer.Exit
 
 

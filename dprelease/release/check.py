@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra, NoOpinion
+from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra, NoOpinion, SpecError
 from dprelease.ledger import Ledger
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import unprotected
@@ -24,9 +24,19 @@ from dprelease.publish import SENTENCES, Check, check_bundle
 from dprelease.publish.manifest import MANIFEST_FILE
 from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.opinion import begin_opinion, figures_beside
+from dprelease.release.project import Project
 from dprelease.signature import PublicKey, read_public
 
-__all__ = ["check_release", "conclusion", "failure", "public_key", "require_bundle", "rounded_releases", "silence_text"]
+__all__ = [
+    "bundle_folder",
+    "check_release",
+    "conclusion",
+    "failure",
+    "public_key",
+    "require_bundle",
+    "rounded_releases",
+    "silence_text",
+]
 
 _PARTS = ("SHA256SUMS", "plan.json", "accounting.json", "measurements", "tables")  # of a bundle, whatever it is about
 _MOST_NAMED = 5
@@ -41,6 +51,21 @@ def public_key(given: str) -> PublicKey:
         NotAKey: If the text is none.
     """
     return PublicKey.from_text(given) if given.startswith("ed25519:") else read_public(Path(given))
+
+
+def bundle_folder(given: str) -> Path:
+    """The folder of a bundle: its path, or NAME/PERIOD of a release of the project in the working folder.
+
+    Where neither is there, the path as it was given: whoever opens it says so.
+    """
+    path = Path(given)
+    if path.exists() or path.is_absolute() or len(path.parts) != 2:
+        return path
+    try:
+        named = Project.find(Path()).releases / path
+    except SpecError:  # a stranger has a bundle and no project
+        return path
+    return named if named.exists() else path
 
 
 def require_bundle(folder: Path, given: str) -> None:

@@ -17,8 +17,8 @@ from dprelease.plan.explain.differences import union
 from dprelease.publish import Comparison, Released, compare_releases
 from dprelease.publish.bundle.checks.opened import OpenedBundle, read_bundle
 from dprelease.publish.bundle.package import planned_files
+from dprelease.release.check import bundle_folder
 from dprelease.release.planning import open_target, plan_release, read_frozen
-from dprelease.release.project import bundle_folder
 
 __all__ = ["Diff", "DiffSide", "compare_sides", "open_bundle", "open_side"]
 

@@ -78,8 +78,7 @@ def _check(bundle: str, signer: PublicKey | None, earlier: tuple[Path, ...], *, 
     from dprelease.release.opinion import begin_opinion
 
     begin_opinion()  # before all that is imported below
-    from dprelease.release.check import check_release, conclusion, failure, require_bundle
-    from dprelease.release.project import bundle_folder
+    from dprelease.release.check import bundle_folder, check_release, conclusion, failure, require_bundle
 
     folder = bundle_folder(bundle)
     require_bundle(folder, bundle)
