@@ -33,6 +33,7 @@ from dprelease.cli.operate.demo import demo_command
 from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.explain import explain_command
 from dprelease.cli.operate.metrics import metrics_command
+from dprelease.cli.options import INTERRUPTED, Stopped
 from dprelease.cli.views import complain, say
 from dprelease.errors import DpReleaseError, out_of_memory
 from dprelease.event_log import VARIABLE, tell
@@ -73,7 +74,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=PlanArguments if _command is plan_command else None)(_command)
-_INTERRUPTED = 130
 
 
 def run_app() -> None:
@@ -92,8 +92,9 @@ def run_app() -> None:
     except MemoryError:
         _end(out_of_memory())  # without a traceback, whose frames may hold rows
     except SystemExit as stop:
-        if stop.code == _INTERRUPTED:  # the command line has already turned Ctrl-C into this
-            sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
+        if stop.code == INTERRUPTED:  # the command line has already turned Ctrl-C into this
+            says = stop.says if isinstance(stop, Stopped) else "what was measured is kept, the same command resumes it"
+            sys.stderr.write(f"\ninterrupted; {says}\n")
         raise
 
 
