@@ -19,7 +19,6 @@ from dprelease.errors import CheckFailed, PublishError, out_of_memory
 from dprelease.noise import Sampler
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import plan_facts, unprotected
-from dprelease.privacy.budget import round_up
 from dprelease.publish import NOTICE, Check
 from dprelease.publish.base import keys_of_query, number_names
 from dprelease.publish.bundle.checks.opened import OpenedBundle
@@ -205,7 +204,7 @@ class Release(Shown):
 
     def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
         certified = self._plan.loss[self._plan.certified]
-        cost = f"It costs epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}."
+        cost = f"It costs {certified.told}."
         signed = f"Signed by {self._bundle.manifest.signer}." if self._bundle.manifest.signer else "Not signed."
         ended = [self.outcome.note, self.outcome.warning] if self.outcome is not None else []
         rows = [

@@ -19,7 +19,6 @@ from dprelease.plan.explain.rounding import rounded_in_silence
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import losses
-from dprelease.privacy.budget import round_up
 from dprelease.publish import SENTENCES, Check, check_bundle
 from dprelease.publish.manifest import MANIFEST_FILE
 from dprelease.regular import LARGEST_PLAN, read_regular
@@ -193,7 +192,7 @@ def _rounding(plan: ReleasePlan) -> Check:
 
 def _loss_checks(plan: ReleasePlan) -> list[Check]:
     certified = plan.loss[plan.certified]
-    said = f"epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}"
+    said = certified.told
     try:
         verify(plan)
         beside = f". {unprotected(plan)}" if plan.invariants else ""
