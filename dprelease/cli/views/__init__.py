@@ -30,7 +30,7 @@ def _put(text: str) -> None:
         raise
     except OSError as error:
         if sys.stdout is sys.__stdout__:  # what is left in the buffer would fail once more at the end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         says = f"what this command has to say cannot be written to its output: {error.strerror}"
         hint = "what it did stays done: free space, or name another output, and ask again; nothing is done twice"
         raise SpecError([Problem("DPR-S921", says, hint)]) from None
