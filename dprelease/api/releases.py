@@ -26,7 +26,7 @@ from dprelease.publish.bundle.checks.tables import published_table
 from dprelease.publish.bundle.checks.whole_bundle import check_files
 from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.derive.tables import outline
-from dprelease.release.check import check_release, failure, public_key
+from dprelease.release.check import check_release, failure, public_key, require_bundle
 from dprelease.release.diff import open_bundle
 from dprelease.release.direct import run_directly
 from dprelease.release.publishing.rendering import Outcome
@@ -283,8 +283,9 @@ def verify(folder: str | os.PathLike[str], *, key: str = "") -> Verification:
         key: As in :func:`open_release`.
 
     Raises:
-        CheckFailed: If a check fails; it says which, and what was found.
+        CheckFailed: If a check fails; it says which, and what was found. Or it is no bundle.
     """
+    require_bundle(Path(folder), os.fspath(folder))
     checks = check_release(Path(folder), public_key(key) if key else None)
     _require_passed(checks)
     return Verification(checks)
