@@ -19,6 +19,7 @@ __all__ = [
     "LARGEST_PLAN",
     "NotRegular",
     "TooLarge",
+    "is_utf8",
     "read_regular",
     "regular_blocks",
     "replace_file",
@@ -111,3 +112,12 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_utf8(path: Path) -> bool:
+    """Whether the whole name of a file, from the root on, is text that a UTF-8 file can hold.
+
+    >>> is_utf8(Path("/srv/Büro")), is_utf8(Path("/srv/B" + chr(0xDCFC) + "ro"))
+    (True, False)
+    """
+    return not any("\ud800" <= sign <= "\udfff" for sign in str(path.absolute()))

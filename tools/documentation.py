@@ -131,12 +131,12 @@ def commands_page() -> str:
 
     from dprelease.cli import app as command_line
 
-    lines = ["# Commands", "", "`dprelease COMMAND --help` says the same.", ""]
+    lines = ["# Every option", "", "`dprelease COMMAND --help` says the same.", ""]
     for words, command in _commands(("dprelease",), typer.main.get_command(command_line.app)):
         lines += [f"## {' '.join(words)}", "", _text(command.help or ""), ""]
         shown = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
         if shown:
-            lines += ["| | | |", "|---|---|---|"]
+            lines += ["| option or argument | | what it says |", "|---|---|---|"]
         lines += [_parameter(each) for each in shown]
         lines.append("")
     return "\n".join(lines)

@@ -15,7 +15,7 @@ import pandas as pd
 from dprelease.api.frames import Shown, figures
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.plan.forecast.other_budgets import Aim
-from dprelease.privacy.budget import round_up
+from dprelease.privacy.budget import Loss
 from dprelease.release.planning import open_target, plans_at
 from dprelease.release.project import Project
 from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, what_if_facts
@@ -69,8 +69,8 @@ class Accounted(Shown):
     @property
     def _cost(self) -> str:
         certified = self.facts["loss"]["certified"]
-        epsilon = round_up(Fraction(certified["epsilon"]))
-        return f"epsilon {epsilon} at delta {certified['delta']}, by {certified['accountant']}"
+        loss = Loss(epsilon=Fraction(certified["epsilon"]), delta=Fraction(certified["delta"]))
+        return f"{loss.told}, by {certified['accountant']}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,6 @@ from dprelease.errors import CheckFailed, PublishError, out_of_memory
 from dprelease.noise import Sampler
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import plan_facts, unprotected
-from dprelease.privacy.budget import round_up
 from dprelease.publish import NOTICE, Check
 from dprelease.publish.base import keys_of_query, number_names
 from dprelease.publish.bundle.checks.opened import OpenedBundle
@@ -27,7 +26,7 @@ from dprelease.publish.bundle.checks.tables import published_table
 from dprelease.publish.bundle.checks.whole_bundle import check_files
 from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.derive.tables import outline
-from dprelease.release.check import check_release, failure, public_key
+from dprelease.release.check import check_release, failure, public_key, require_bundle
 from dprelease.release.diff import open_bundle
 from dprelease.release.direct import run_directly
 from dprelease.release.publishing.rendering import Outcome
@@ -205,7 +204,7 @@ class Release(Shown):
 
     def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
         certified = self._plan.loss[self._plan.certified]
-        cost = f"It costs epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}."
+        cost = f"It costs {certified.told}."
         signed = f"Signed by {self._bundle.manifest.signer}." if self._bundle.manifest.signer else "Not signed."
         ended = [self.outcome.note, self.outcome.warning] if self.outcome is not None else []
         rows = [
@@ -284,8 +283,9 @@ def verify(folder: str | os.PathLike[str], *, key: str = "") -> Verification:
         key: As in :func:`open_release`.
 
     Raises:
-        CheckFailed: If a check fails; it says which, and what was found.
+        CheckFailed: If a check fails; it says which, and what was found. Or it is no bundle.
     """
+    require_bundle(Path(folder), os.fspath(folder))
     checks = check_release(Path(folder), public_key(key) if key else None)
     _require_passed(checks)
     return Verification(checks)

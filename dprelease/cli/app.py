@@ -33,7 +33,8 @@ from dprelease.cli.operate.demo import demo_command
 from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.explain import explain_command
 from dprelease.cli.operate.metrics import metrics_command
-from dprelease.cli.views import complain
+from dprelease.cli.options import INTERRUPTED, Stopped
+from dprelease.cli.views import complain, say
 from dprelease.errors import DpReleaseError, out_of_memory
 from dprelease.event_log import VARIABLE, tell
 
@@ -73,7 +74,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=PlanArguments if _command is plan_command else None)(_command)
-_INTERRUPTED = 130
 
 
 def run_app() -> None:
@@ -81,6 +81,7 @@ def run_app() -> None:
     gc.set_threshold(20_000, 50, 50)  # plans are a million small values that live to the end: looking for circles among
     # them takes a fifth of the time
     sys.meta_path.insert(0, LeanImports())
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot write is no fault
@@ -91,9 +92,23 @@ def run_app() -> None:
     except MemoryError:
         _end(out_of_memory())  # without a traceback, whose frames may hold rows
     except SystemExit as stop:
-        if stop.code == _INTERRUPTED:  # the command line has already turned Ctrl-C into this
-            sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
+        if stop.code == INTERRUPTED:  # the command line has already turned Ctrl-C into this
+            says = stop.says if isinstance(stop, Stopped) else "what was measured is kept, the same command resumes it"
+            sys.stderr.write(f"\ninterrupted; {says}\n")
         raise
+
+
+def _open_closed_streams() -> None:
+    """Give a process that was started without an input or output empty ones, so that no file takes their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(number)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _end(error: DpReleaseError) -> NoReturn:
@@ -107,7 +122,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from dprelease.version import __version__
 
-        typer.echo(f"dprelease {__version__}")
+        say(f"dprelease {__version__}")
         raise typer.Exit
 
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from dprelease.release.project import Project
 
 __all__ = [
+    "INTERRUPTED",
     "Folder",
     "Json",
     "Period",
+    "Stopped",
     "Why",
     "Yes",
     "open_project",
@@ -58,6 +60,7 @@ def require_settings(folder: Path) -> None:
     raise SpecError([Problem("DPR-S918", f"`--project {folder}` {says}", hint, Where(str(folder)))])
 
 
+INTERRUPTED = 130
 Folder = Annotated[Path, typer.Option("--project", callback=stated_project, help="The folder of dprelease.yaml.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Period = Annotated[
@@ -73,6 +76,18 @@ def open_project(folder: Path) -> tuple[Project, Ledger]:
 
     project = Project.find(folder)
     return project, project.open_ledger()
+
+
+class Stopped(SystemExit):
+    """A question was answered by Ctrl-C, or by the end of the input: the command ends, with the exit code of that.
+
+    Attributes:
+        says: What became of it.
+    """
+
+    def __init__(self, says: str) -> None:
+        super().__init__(INTERRUPTED)
+        self.says = says
 
 
 def require_yes(
@@ -98,11 +113,16 @@ def require_yes(
 
     Raises:
         DpReleaseError: Nobody can be asked, or the answer is no.
+        Stopped: Ctrl-C.
     """
     if yes:
         return
     if nobody or not sys.stdin.isatty():
         hint = f"type it on a terminal, or add --yes once you have {before}"
         raise refusal(f"nothing was {done}: nobody can be asked here", hint=hint, code=code)
-    if not typer.confirm(question):
+    try:
+        answer = typer.confirm(question)
+    except typer.Abort:
+        raise Stopped(f"nothing was {done}") from None
+    if not answer:
         raise refusal(f"nothing was {done}", hint="the same command asks again", code=code)

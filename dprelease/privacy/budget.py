@@ -57,6 +57,15 @@ class Loss(Value):
     epsilon: Fraction
     delta: Fraction
 
+    @property
+    def told(self) -> str:
+        """The loss as a person reads it: six digits, rounded up.
+
+        >>> Loss(epsilon=Fraction(1, 3), delta=Fraction(1, 10**9)).told
+        'epsilon 0.333334 at delta 1e-9'
+        """
+        return f"epsilon {round_up(self.epsilon)} at delta {round_up(self.delta)}"
+
 
 def round_up(value: Fraction, digits: int = 6) -> str:
     """Decimal text of a non-negative rational, rounded up to so many significant digits.

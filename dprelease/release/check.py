@@ -19,17 +19,20 @@ from dprelease.plan.explain.rounding import rounded_in_silence
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import losses
-from dprelease.privacy.budget import round_up
 from dprelease.publish import SENTENCES, Check, check_bundle
-from dprelease.publish.manifest import MANIFEST_FILE
 from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.opinion import begin_opinion, figures_beside
 from dprelease.signature import PublicKey, read_public
 
-__all__ = ["check_release", "conclusion", "failure", "public_key", "require_bundle", "rounded_releases", "silence_text"]
+__all__ = [
+    "check_release",
+    "conclusion",
+    "failure",
+    "public_key",
+    "rounded_releases",
+    "silence_text",
+]
 
-_PARTS = ("SHA256SUMS", "plan.json", "accounting.json", "measurements", "tables")  # of a bundle, whatever it is about
-_MOST_NAMED = 5
 _LOSS, _ACCOUNTANTS, ROUNDING = "loss re-derived", "accountants agree", "rounding is told"
 
 
@@ -41,47 +44,6 @@ def public_key(given: str) -> PublicKey:
         NotAKey: If the text is none.
     """
     return PublicKey.from_text(given) if given.startswith("ed25519:") else read_public(Path(given))
-
-
-def require_bundle(folder: Path, given: str) -> None:
-    """Refuse what is no bundle and only holds some, such as a project: no file of it is missing or changed.
-
-    A folder that has a part of a bundle and no manifest is another matter: its checks fail.
-
-    Args:
-        folder: Where the bundle should be.
-        given: How that was written.
-
-    Raises:
-        CheckFailed: There is no such folder, or it is no bundle; those that it holds are named (DPR-C121).
-    """
-    if not folder.is_dir():
-        hint = "give the folder of a published release: releases/NAME/PERIOD, or NAME/PERIOD in its project"
-        raise CheckFailed(f"there is no bundle {given}", hint=hint, code="DPR-C121")
-    if (folder / MANIFEST_FILE).exists():
-        return
-    below = _bundles_below(folder)
-    if not below and any((folder / part).exists() for part in _PARTS):
-        return
-    shown = [
-        str(each.relative_to(folder) if given in (".", "") else Path(given, each.relative_to(folder))) for each in below
-    ]
-    more = f", and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
-    raise CheckFailed(
-        f"{given} is no bundle: it has no {MANIFEST_FILE}",
-        detail=f"bundles in it: {', '.join(shown[:_MOST_NAMED])}{more}" if shown else "and no folder in it has one",
-        hint=f"verify one of them: `dprelease verify {shown[-1]}`"
-        if shown
-        else "give the folder of a published release",
-        code="DPR-C121",
-    )
-
-
-def _bundles_below(folder: Path) -> list[Path]:
-    """The folders with a manifest below a folder of a product, of releases, or of a project; the earliest first."""
-    patterns = [f"{above}{MANIFEST_FILE}" for above in ("*/", "*/*/", "releases/*/*/")]
-    found = {each.parent for pattern in patterns for each in folder.glob(pattern)}
-    return sorted(each for each in found if not any(part.startswith(".") for part in each.relative_to(folder).parts))
 
 
 def check_release(bundle: Path, key: PublicKey | None = None, earlier: Sequence[Path] = ()) -> tuple[Check, ...]:
@@ -168,7 +130,7 @@ def _rounding(plan: ReleasePlan) -> Check:
 
 def _loss_checks(plan: ReleasePlan) -> list[Check]:
     certified = plan.loss[plan.certified]
-    said = f"epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}"
+    said = certified.told
     try:
         verify(plan)
         beside = f". {unprotected(plan)}" if plan.invariants else ""

@@ -23,7 +23,7 @@ from dprelease.plan.resolve.catalog import references_needed, resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
-from dprelease.regular import TooLarge, read_regular
+from dprelease.regular import TooLarge, is_utf8, read_regular
 from dprelease.release.data.allowed_places import misplaced_sources
 from dprelease.release.data.approved_queries import approved_hashes, queries_of
 from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
@@ -35,7 +35,7 @@ from dprelease.spec.ledger_url import ledger_resolved
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.project import HOST, AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
-from dprelease.spec.text.names import listed
+from dprelease.spec.text.names import listed, shown
 
 if TYPE_CHECKING:
     from dprelease.ledger import Ledger
@@ -104,8 +104,15 @@ class Project:
 
     @classmethod
     def open(cls, folder: Path) -> Project:
-        """Read ``dprelease.yaml`` and the policy that it names."""
+        """Read ``dprelease.yaml`` and the policy that it names.
+
+        Raises:
+            SpecError: One of them is wrong, or the ledger could not name the folder (DPR-S922).
+        """
         path = folder / SETTINGS
+        if not is_utf8(folder):
+            says = f"the folder of the project has a name that is no UTF-8 text: {shown(str(folder), 200)}"
+            raise SpecError([Problem("DPR-S922", says, "rename the folder, or move the project", Where(SETTINGS))])
         settings = load_project(read_text(path, str(path)), str(path), schemes())
         policy = folder / settings.policy
         hint = (

@@ -13,6 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from dprelease.errors import Problem, SpecError, Where
+from dprelease.regular import is_utf8
+from dprelease.spec.text.names import shown
 
 __all__ = ["FILES", "create_project"]
 
@@ -59,6 +61,8 @@ def create_project(folder: Path) -> list[Path]:
 
 
 def _must_be_empty(folder: Path) -> None:
+    if not is_utf8(folder):
+        raise _refusal("DPR-S922", f"the name {shown(str(folder), 200)} is no UTF-8 text", folder)
     try:
         empty = not folder.exists() or not any(folder.iterdir())
     except NotADirectoryError as error:
@@ -71,4 +75,4 @@ def _must_be_empty(folder: Path) -> None:
 
 def _refusal(code: str, summary: str, folder: Path) -> SpecError:
     hint = "name a new folder, such as `dprelease init my-release`; nothing is ever overwritten"
-    return SpecError([Problem(code, summary, hint, Where(str(folder)))])
+    return SpecError([Problem(code, summary, hint, Where(shown(str(folder), 500)))])

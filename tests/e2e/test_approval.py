@@ -267,7 +267,7 @@ def test_what_was_shown_is_what_is_signed(project: Path) -> None:
     target, shown, _ = open_frozen(project / "plan.json")
     key = read_private(project / "alice.key")
     (project / "spec.yaml").write_text(SMALL.replace("epsilon: 1,", "epsilon: 2,"), encoding="utf-8")
-    typed(project, "plan", "spec.yaml", "--out", "plan.json")
+    typed(project, "plan", "spec.yaml", "--out", "plan.json", "--replace")
 
     with pytest.raises(PlanError) as caught:
         add_approval(project / "plan.json", shown, target.project.policy, key, AT)

@@ -331,6 +331,14 @@ def on_terminal(folder: Path, arguments: Sequence[str], answers: Sequence[str]) 
     return code, screen.replace("\r\n", "\n")
 
 
+def test_a_person_who_ends_the_questions_has_written_nothing(tmp_path: Path) -> None:
+    data = plain_file(tmp_path)
+    code, screen = on_terminal(tmp_path, ["new", "people.csv"], ["", "person", "none", "\x04"])
+    assert (code, "interrupted; nothing was written" in screen) == (130, True), screen
+    assert "measured" not in screen
+    assert list(tmp_path.iterdir()) == [data]
+
+
 def test_a_person_on_a_terminal_answers_the_questions(tmp_path: Path) -> None:
     """A wrong answer is asked again; columns are named by number; what is proposed takes one key."""
     data = plain_file(tmp_path)

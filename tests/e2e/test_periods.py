@@ -79,7 +79,7 @@ def test_a_frozen_plan_keeps_its_period(project: Path) -> None:
     assert as_json(project, "run", "plan.json", "--direct", "--period", "2024-04")["period"] == "2024-04"
     assert as_json(project, "run", "plan.json", "--direct")["state"] == "exists"
     (project / "spec.yaml").write_text(MONTHLY.replace("epsilon: 1,", "epsilon: 1/2,"))
-    command(project, "plan", "spec.yaml", "--period", "2024-03", "--out", "plan.json")
+    command(project, "plan", "spec.yaml", "--period", "2024-03", "--out", "plan.json", "--replace")
     (project / "spec.yaml").write_text(MONTHLY)
     said = command(project, "run", "plan.json", "--direct", code=3)
     assert "`dprelease plan spec.yaml --period 2024-03 --out plan.json`" in said

@@ -32,12 +32,12 @@ from tests.unit import formats_example
 from tests.unit.test_weights import TOTALS, WEIGHT
 from tests.unit.test_weights import spec as weighted
 
-SPEC = """
+HEAD = """
 dprelease: 1
-release: {{name: rates, period: 2024}}
+release: {{name: NAME, period: 2024}}
 privacy:
   unit: {{entity: person}}
-  budget: {{epsilon: 1, delta: 1e-9}}
+  budget: {{epsilon: EPSILON, delta: 1e-9}}
 tables:
   people:
     account: people
@@ -49,6 +49,10 @@ queries:
   income:
     table: people
     by: [region]
+"""
+SPEC = (
+    HEAD.replace("NAME", "rates").replace("EPSILON", "1")
+    + """\
     expect: {{persons: 1200}}
     {more}
     measures:
@@ -59,6 +63,7 @@ queries:
       per_head: {{ratio: [total, persons]{show}}}
 publish: {{formats: [csv, parquet, xlsx, html, json, sdmx]}}
 """
+)
 PERCENT = ", show: percent"
 
 
@@ -174,26 +179,13 @@ def test_tables_without_a_percentage_are_as_they_were() -> None:
     assert derived.unit == ""
 
 
-COUNTED = """
-dprelease: 1
-release: {{name: shares, period: 2024}}
-privacy:
-  unit: {{entity: person}}
-  budget: {{epsilon: 2, delta: 1e-9}}
-tables:
-  people:
-    account: people
-    source: {{file: people.csv}}
-    columns:
-      region: {{type: text, keys: ["01", "02", "06"]}}
-      income: {{type: integer, range: [0, 100]}}
-queries:
-  income:
-    table: people
-    by: [region]
+COUNTED = (
+    HEAD.replace("NAME", "shares").replace("EPSILON", "2")
+    + """\
     measures:
       m: {{quantiles: income, at: [0.5], clip: [0, 100], from: counts, edges: [0, 20, 50]{more}}}
 """
+)
 
 
 def test_a_share_below_a_value_can_be_in_percent() -> None:

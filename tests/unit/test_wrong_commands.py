@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,14 @@ def refused(*words: str | Path) -> DpReleaseError:
     error = CliRunner().invoke(app, [str(word) for word in words]).exception
     assert isinstance(error, DpReleaseError), repr(error)
     return error
+
+
+def codes(*words: str | Path) -> list[str]:
+    """The codes of the problems that a command finds."""
+    error = refused(*words)
+    assert isinstance(error, SpecError)
+    str(error).encode()  # can be written anywhere
+    return [each.code for each in error.problems]
 
 
 # -- the folder of a project
@@ -98,3 +109,33 @@ def test_nothing_is_replaced_where_nothing_is_written(tmp_path: Path) -> None:
     found = CliRunner().invoke(app, ["plan", str(small_project(tmp_path)), "--replace"])
     assert found.exit_code == 2
     assert "--out" in found.output
+
+
+# -- places and outputs that are not what they usually are
+
+
+def test_a_project_whose_folder_has_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """The ledger and the plans, which are UTF-8, could not name it."""
+    old = Path(os.fsdecode(os.fsencode(tmp_path) + b"/B\xfcro"))
+    assert codes("init", old) == ["DPR-S922"]
+    assert not old.exists()
+    small_project(old, rows=3)
+    for words in (["validate"], ["plan"], ["run", "--direct"]):
+        assert codes(words[0], old / "spec.yaml", *words[1:]) == ["DPR-S922"]
+    assert codes("ledger", "status", "--project", old) == ["DPR-S922"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_an_output_that_is_full_or_closed_is_no_traceback(tmp_path: Path) -> None:
+    small_project(tmp_path, rows=3)
+
+    def typed(words: str) -> tuple[int, str]:
+        line = f"exec '{sys.executable}' -m dprelease {words}"
+        done = subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    for words in ("schema >/dev/full", "--version >/dev/full"):
+        code, said = typed(words)
+        assert (code, "DPR-S921" in said, "Traceback" in said, "Exception" in said) == (2, True, False, False), said
+    assert typed("ledger status <&- >&-") == (0, "")
+    assert typed("validate gone.yaml 2>/dev/full")[0] == 2  # the code is all that is left

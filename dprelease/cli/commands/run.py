@@ -223,7 +223,7 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _report(outcome: Outcome, *, rehearsal: bool) -> None:
-    from dprelease.privacy.budget import round_up
+    from dprelease.privacy.budget import Loss
 
     name = f"{outcome.release}/{outcome.period}" + (f" revision {outcome.revision}" if outcome.revision else "")
     if rehearsal:
@@ -233,7 +233,7 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
     else:
         say(f"published {name}: {outcome.drawn} steps drawn, {outcome.reused} reused")
     say(f"  bundle   {outcome.folder}")
-    say(f"  cost     epsilon {round_up(Fraction(outcome.epsilon))} at delta {outcome.delta}")
+    say(f"  cost     {Loss(epsilon=Fraction(outcome.epsilon), delta=Fraction(outcome.delta)).told}")
     if outcome.unprotected:
         say(f"  beside   {outcome.unprotected}")
     if outcome.revision:

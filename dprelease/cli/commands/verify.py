@@ -78,8 +78,8 @@ def _check(bundle: str, signer: PublicKey | None, earlier: tuple[Path, ...], *, 
     from dprelease.release.opinion import begin_opinion
 
     begin_opinion()  # before all that is imported below
-    from dprelease.release.bundle_place import bundle_folder
-    from dprelease.release.check import check_release, conclusion, failure, require_bundle
+    from dprelease.release.bundle_place import bundle_folder, require_bundle
+    from dprelease.release.check import check_release, conclusion, failure
 
     folder = bundle_folder(bundle)
     require_bundle(folder, bundle)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dprelease.cli.options import Stopped
+
 __all__ = ["new_command"]
 
 Answer = str | None
@@ -73,15 +75,18 @@ def new_command(
             column, _, answer = ("", "", word) if isinstance(value, str) else word.partition("=")
             given[f"{option} {column}".strip()] = answer
     names = tuple(part.strip() for part in header.split(",")) if header else ()
-    begin(
-        Place(data, table=table, schema=schema, view=view, header=names),
-        given,
-        out=out,
-        folder=project,
-        terminal=sys.stdin.isatty() and sys.stdout.isatty(),
-        proposed=proposed,
-        replaced=replaced,
-    )
+    try:
+        begin(
+            Place(data, table=table, schema=schema, view=view, header=names),
+            given,
+            out=out,
+            folder=project,
+            terminal=sys.stdin.isatty() and sys.stdout.isatty(),
+            proposed=proposed,
+            replaced=replaced,
+        )
+    except typer.Abort:  # at a question, and all of them come before the first file
+        raise Stopped("nothing was written") from None
 
 
 _OTHER = {"data", "--out", "--project", "--table", "--schema", "--view", "--header", "--yes", "--replace", "--help"}

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from dprelease.errors import DpReleaseError, Problem
+from dprelease.errors import DpReleaseError, Problem, SpecError
 
 __all__ = ["as_decimal", "complain", "complain_of", "json_text", "say", "say_json", "text_table", "warn"]
 
 
 def say(text: str = "") -> None:
-    """A line for a person, on standard output."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """A line for a person, on standard output.
+
+    Raises:
+        SpecError: It cannot be written there (DPR-S921).
+    """
+    _put(f"{text}\n")
+
+
+def _put(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has read enough: the command line ends quietly
+        raise
+    except OSError as error:
+        if sys.stdout is sys.__stdout__:  # what is left in the buffer would fail once more at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        says = f"what this command has to say cannot be written to its output: {error.strerror}"
+        hint = "what it did stays done: free space, or name another output, and ask again; nothing is done twice"
+        raise SpecError([Problem("DPR-S921", says, hint)]) from None
 
 
 def json_text(value: Any) -> str:
@@ -25,8 +44,8 @@ def json_text(value: Any) -> str:
 
 
 def say_json(value: Any) -> None:
-    """One JSON document for a machine, on standard output."""
-    sys.stdout.write(json_text(value))
+    """One JSON document for a machine, on standard output; errors as of :func:`say`."""
+    _put(json_text(value))
 
 
 def as_decimal(number: str) -> str:
@@ -44,18 +63,24 @@ def as_decimal(number: str) -> str:
 
 def complain(error: DpReleaseError) -> None:
     """An error, on standard error."""
-    sys.stderr.write(f"{error}\n")
+    _put_aside(f"{error}\n")
+
+
+def _put_aside(text: str) -> None:
+    """On standard error; where that is full the exit code has to do."""
+    with suppress(OSError):
+        sys.stderr.write(text)
 
 
 def complain_of(what: str) -> None:
     """Something that went wrong beside what was done, on standard error."""
-    sys.stderr.write(f"warning: {what}\n")
+    _put_aside(f"warning: {what}\n")
 
 
 def warn(problems: Sequence[Problem]) -> None:
     """What is allowed and seldom wanted, on standard error."""
     for problem in problems:
-        sys.stderr.write(f"warning: {problem}\n")
+        _put_aside(f"warning: {problem}\n")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:

@@ -130,7 +130,7 @@ def _print_revisions(target: Target, plan: ReleasePlan) -> None:
 def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]) -> None:
     certified = plan.loss[plan.certified]
     say(f"{plan.release.name}/{plan.release.period}: {plan.release.title or 'untitled'}")
-    cost = f"epsilon {round_up(certified.epsilon)} at delta {round_up(certified.delta)}"
+    cost = certified.told
     cost += ", each time that it is published" if plan.release.revisions else ""
     say(f"protects one {plan.unit} ({plan.neighboring.value}); costs {cost}")
     if plan.invariants:

@@ -324,8 +324,7 @@ def _line(charge: Charge, past: Stand | None, facts: AccountLosses, period: str)
     where = f"account {facts.name}" + (f", {account.stretch} {facts.window}" if facts.window else "")
     if facts.composition == "pld":
         series, allowed = facts.after, f"{_down(cap.limit)} at delta {round_up(cap.delta)}"
-        costs = f"epsilon {round_up(series.epsilon)} at delta {round_up(series.delta)}"
-        return f"{where}: its whole series costs {costs}, allowed {allowed}", _NO_LESS
+        return f"{where}: its whole series costs {series.told}, allowed {allowed}", _NO_LESS
     terms = terms_of(charge.account)
     balance = past.balance if past else Balance(account=facts.name, opened=0)
     asked = spent_on(terms, charge.events)

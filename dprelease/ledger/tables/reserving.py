@@ -79,7 +79,7 @@ class Opening:
         loss = series_loss(series, account.lifetime.delta) if series else stand.loss if stand else None
         if loss is not None and loss.epsilon > account.lifetime.limit:
             raise BudgetExceeded(
-                f"the series costs epsilon {round_up(loss.epsilon)} at delta {round_up(loss.delta)}, more than account "
+                f"the series costs {loss.told}, more than account "
                 f"{account.name} allows: {round_up(account.lifetime.limit)}",
                 hint="fix a shorter series, or smaller releases",
             )

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dprelease.engines.files.places.stores import is_stored
 from dprelease.errors import Problem
 from dprelease.release.data.public_files import files_of, source_pattern
 from dprelease.spec.load import Loaded
@@ -54,7 +53,7 @@ def _local(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
         written = source.file or source.delta or source.database or ""
         pattern = source_pattern(written, os.environ)
         served = source.database is not None and not written.startswith(_FILE_DATABASES)
-        if pattern is not None and not served and not is_stored(pattern):
+        if pattern is not None and not served and "://" not in pattern:
             yield name, written, f"{pattern}/**/*" if source.delta else pattern
 
 
