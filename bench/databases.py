@@ -148,8 +148,8 @@ def servers(
             f"LOAD DATA INFILE '{folder / 'people.tsv'}' INTO TABLE people",
         )
         office.grant("people")
-        number = office.process.pid if office.process is not None else None
-        yield "mysql", DatabaseSource(database=office.url, table="people"), number
+        own = office.process.pid if office.process is not None else None
+        yield "mysql", DatabaseSource(database=office.url, table="people"), own
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from bench.databases import peak
 from bench.phases import POLICY, SETTINGS, WORKS
 from dprelease.catalog.aggregate import Grouping
 from dprelease.engines import ENGINES
-from dprelease.noise.exact import open_exact
+from dprelease.noise.exact import Exact, open_exact
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 
@@ -38,6 +38,8 @@ def totals(folder: Path, memory: str, told: Any) -> None:
         grouping = Grouping(**{name: getattr(step.aggregate, name) for name in Grouping.model_fields})
         references = reference_tables(plan.catalog, folder)
         (box,) = engine.aggregate(plan.catalog, grouping, (step.aggregate.quantity,), references, bytes(32))
+        if not isinstance(box, Exact):
+            raise TypeError("this bench compares totals, and a quantile has none")
         exact = open_exact(box)
         cells += exact.size
         found.update(exact.tobytes())

@@ -58,7 +58,10 @@ def _ended(folder: Path, out: StringIO, err: StringIO, *words: str) -> int:
 
 
 def with_test_key(patch: pytest.MonkeyPatch) -> None:
-    """Entropy that is the same in every run, and one step after the other."""
+    """Entropy that is the same in every run, one step after the other, and one state of the source code.
+
+    Somebody may write to the tree while tests run, and a bundle says whether somebody has.
+    """
     stream = hashlib.shake_256(b"a fixed test key").digest(1 << 22)
     at = [0]
 
@@ -68,6 +71,7 @@ def with_test_key(patch: pytest.MonkeyPatch) -> None:
         return stream[begin : begin + size]
 
     patch.setattr("os.urandom", taken)
+    patch.setattr("dprelease.release.environment._source", lambda: ("f" * 40, "clean"))
     patch.setattr("dprelease.release.direct._WORKERS", 1)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.engines.databases.base import gone
-from dprelease.engines.databases.server import SECONDS, Address, Session, failed, is_loopback, no_driver, unreadable
+from dprelease.engines.databases.server import WAIT, ServerSession, ServerUrl, failed, loopback, no_driver, unreadable
 from dprelease.errors import DpReleaseError, EngineError
 
 try:
@@ -95,7 +95,7 @@ def mysql_parts(url: str) -> dict[str, Any]:
     Raises:
         EngineError: It is no such URL, or names an option that is not known (DPR-E123).
     """
-    parts = Address.of(url, _PORT)
+    parts = ServerUrl.of(url, _PORT)
     if parts is None or parts.options.keys() - _OPTIONS:
         raise EngineError(
             "`source.database` is no URL of MySQL",
@@ -111,7 +111,7 @@ def mysql_parts(url: str) -> dict[str, Any]:
         found |= {"host": host or "localhost", "port": parts.port}
     if options.get("option_file"):
         found |= {"read_default_file": options["option_file"], "read_default_group": "client"}
-    if not place and not is_loopback(host):  # an option file could say any host
+    if not place and not loopback(host):  # an option file could say any host
         found["ssl"] = _verified(options.get("ssl_ca"))
     return found
 
@@ -126,7 +126,7 @@ def _verified(certificates: str | None) -> ssl.SSLContext:
     raise EngineError(f"no root certificate can be read for the database ({name})", hint=hint, code="DPR-E124")
 
 
-class MySQLSession(Session):
+class MySQLSession(ServerSession):
     """A connection with one state of the database.
 
     Args:
@@ -213,7 +213,7 @@ def _connected(parts: dict[str, Any]) -> Any:
         conv={},
         autocommit=True,
         local_infile=False,
-        connect_timeout=SECONDS,
+        connect_timeout=WAIT,
         read_timeout=None,
         program_name="dprelease",
     )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from dprelease.engines.databases.base import gone, told
-from dprelease.engines.databases.server import Session, failed, is_loopback, no_driver, unreadable
+from dprelease.engines.databases.server import ServerSession, failed, loopback, no_driver, unreadable
 from dprelease.errors import DpReleaseError, EngineError, Unavailable
 
 try:
@@ -117,13 +117,13 @@ def _is_local(parts: Mapping[str, str], environment: Mapping[str, str]) -> bool:
     """Whether a connection surely does not leave this machine."""
     host, address = (parts.get(part) or environment.get(f"PG{part.upper()}", "") for part in ("host", "hostaddr"))
     if address:
-        return is_loopback(address)
+        return loopback(address)
     if host:
-        return host.startswith(("/", "@")) or is_loopback(host)
+        return host.startswith(("/", "@")) or loopback(host)
     return not (parts.get("service") or environment.get("PGSERVICE"))  # a service file could say any host
 
 
-class Leader(Session):
+class Leader(ServerSession):
     """A connection with one state of the database, which others may read with it.
 
     Args:

@@ -16,20 +16,20 @@ from dprelease.engines.databases.row_sums import HashedHere
 from dprelease.errors import DpReleaseError, EngineError, MissingExtra, TableMismatch
 
 __all__ = [
-    "SECONDS",
-    "Address",
+    "WAIT",
     "CursorSnapshot",
-    "Session",
+    "ServerSession",
+    "ServerUrl",
     "failed",
-    "is_loopback",
+    "loopback",
     "no_driver",
     "not_for_reading",
     "unreadable",
 ]
 
 Result = TypeVar("Result")
-SECONDS = 10
-"""How long a server may take to answer a first call."""
+WAIT = 10
+"""Seconds that a server may take to answer a first call."""
 _LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1", re.IGNORECASE)
 _ROWS = 1 << 14
 
@@ -48,7 +48,7 @@ def no_driver(missing: str, needs: str, extra: str, code: str) -> MissingExtra:
     )
 
 
-def is_loopback(host: str) -> bool:
+def loopback(host: str) -> bool:
     """Whether what is said to a host does not leave this machine."""
     return _LOOPBACK.fullmatch(host) is not None
 
@@ -97,7 +97,7 @@ def not_for_reading(table: Table, kind: str, state: str) -> TableMismatch:
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerUrl:
     """The parts of a URL; a password may be among them, and none is shown.
 
     Attributes:
@@ -115,10 +115,10 @@ class Address:
     login: dict[str, str]
 
     def __repr__(self) -> str:
-        return "<Address>"
+        return "<ServerUrl>"
 
     @classmethod
-    def of(cls, url: str, port: int) -> Address | None:
+    def of(cls, url: str, port: int) -> ServerUrl | None:
         """The parts of a URL; None where it is none, or names no database or more than one.
 
         Args:
@@ -138,7 +138,7 @@ class Address:
         return cls(parts.hostname or "", port, database, options, {name: unquote(each) for name, each in login if each})
 
 
-class Session:
+class ServerSession:
     """A connection with one state of a database: whoever cannot begin it closes it again.
 
     Args:
@@ -185,7 +185,7 @@ class CursorSnapshot(HashedHere):
         refused: The error for one of the driver's.
     """
 
-    def __init__(self, session: Session, refused: Callable[[str, Exception], DpReleaseError]) -> None:
+    def __init__(self, session: ServerSession, refused: Callable[[str, Exception], DpReleaseError]) -> None:
         self._begun = session
         self._refused = refused
         self._known: dict[str, dict[str, str]] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.engines.databases.base import gone
-from dprelease.engines.databases.server import SECONDS, Address, Session, failed, is_loopback, no_driver, unreadable
+from dprelease.engines.databases.server import WAIT, ServerSession, ServerUrl, failed, loopback, no_driver, unreadable
 from dprelease.errors import DpReleaseError, EngineError
 
 try:
@@ -60,7 +60,7 @@ def sqlserver_parts(url: str, folder: Path) -> dict[str, Any]:
     Raises:
         EngineError: It is no such URL (DPR-E123), or there is no certificate to verify TLS by (DPR-E124).
     """
-    parts = Address.of(url, _PORT)
+    parts = ServerUrl.of(url, _PORT)
     if parts is None or not parts.host or parts.options.keys() - {"ssl_ca"}:
         raise EngineError(
             "`source.database` is no URL of SQL Server",
@@ -70,7 +70,7 @@ def sqlserver_parts(url: str, folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"dsn": parts.host, "port": parts.port, "database": parts.database, **parts.login}
     given = parts.options.get("ssl_ca")
     certificates = str(folder / given) if given else ssl.get_default_verify_paths().cafile
-    if given or not is_loopback(parts.host):
+    if given or not loopback(parts.host):
         if not certificates or not Path(certificates).is_file():
             hint = "name a file of certificates in `ssl_ca` of the URL, which this user may read"
             raise EngineError("no root certificate can be read for the database", hint=hint, code="DPR-E124")
@@ -78,7 +78,7 @@ def sqlserver_parts(url: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-class SQLServerSession(Session):
+class SQLServerSession(ServerSession):
     """A connection with one state of the database.
 
     Args:
@@ -139,5 +139,5 @@ class SQLServerSession(Session):
 
 def _connected(parts: dict[str, Any]) -> Any:
     return pytds.connect(
-        **parts, autocommit=True, login_timeout=SECONDS, timeout=None, appname="dprelease", disable_connect_retry=True
+        **parts, autocommit=True, login_timeout=WAIT, timeout=None, appname="dprelease", disable_connect_retry=True
     )
