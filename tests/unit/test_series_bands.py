@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import Band, SumOf
+from dprelease.catalog.series.best_band import best_band, least_objective, least_variance
 from dprelease.estimate.series import endless_variance, sum_variance, sum_weights, weights_of_periods
-from dprelease.plan.design.periods.aims import Aim
-from dprelease.plan.design.periods.bands import best_band, least_objective, least_variance
 
 SUMS: tuple[SumOf, ...] = (3, 12, "ytd")
 AIMS = {"relative": Aim.relative(SUMS), "alike": Aim.alike(SUMS)}

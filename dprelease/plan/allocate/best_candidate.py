@@ -329,7 +329,8 @@ def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
     if noise in ("auto", "knorm"):
         names = list(planning.spec.queries)
         measures = [each for at in queries for each in planning.lowering.measures.get(names[at], {}).values()]
-        ranged = any(asked[at].ranges is not None for at in queries) or any(each.gaussian for each in measures)
+        ranged = any(asked[at].ranges is not None or asked[at].series is not None for at in queries)
+        ranged = ranged or any(each.gaussian for each in measures)
         possible = [each for each in able if each.noise == "gaussian" or not ranged]
         tables = any("knorm" in planning.lowering.workloads.get(names[at], {}) for at in queries)
         norm = [each for each in possible if each.form.knorm and not each.form.random_scale]
