@@ -15,7 +15,7 @@ from typing import Literal, Self
 
 from dprelease.canonical import sha256
 from dprelease.catalog.table import Table
-from dprelease.engines import Engine, Maker, engine_for
+from dprelease.engines import Maker, OpenedEngine, engine_for
 from dprelease.errors import DpReleaseError
 from dprelease.event_log import Event, tell, traced
 from dprelease.failpoints import hit
@@ -76,7 +76,7 @@ class Run:
         self._request, self._target, self._ledger, self._lock = request, target, ledger, lock
         self._rehearsal, self._key = rehearsal, key
         self._folder = rehearsal.folder if rehearsal else target.project.folder
-        self._engines: dict[Maker, Engine] = {}
+        self._engines: dict[Maker, OpenedEngine] = {}
         self._sources, self._reused = RunSources(), frozenset[str]()
         self._mine, self._note = False, ""  # whether it has made the reservation; what to say of one that was there
         self.ledger_warnings: tuple[str, ...] = ()  # what its user should know
@@ -95,7 +95,7 @@ class Run:
         for engine in self._engines.values():
             engine.close()
 
-    def _engine(self, tables: Mapping[str, Table]) -> Engine:
+    def _engine(self, tables: Mapping[str, Table]) -> OpenedEngine:
         """The engine that reads these tables, opened when it is first needed."""
         maker = engine_for(tables.values())
         if maker not in self._engines:
@@ -243,7 +243,7 @@ class Run:
         self._pinned = self._sources.pin(self._ledger, self._identity, tables, engine, key, accept, rows)
         self._tell("pinned")
 
-    def _rows(self, plan: ReleasePlan, engine: Engine, key: SourceKey) -> dict[str, dict[str, str]]:
+    def _rows(self, plan: ReleasePlan, engine: OpenedEngine, key: SourceKey) -> dict[str, dict[str, str]]:
         """Keyed hashes of the rows that series read, by table and period; those of earlier periods are as they were."""
         tables = {**plan.catalog.tables, **self._tables(plan)}
         found = digests_of_rows(plan, plan.catalog.model_copy(update={"tables": tables}), engine, key.secret)

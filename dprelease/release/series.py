@@ -6,17 +6,29 @@ noise and the rows is held against the stored plans of the earlier periods befor
 
 from __future__ import annotations
 
-from dprelease.errors import LedgerError
+from dprelease.errors import LedgerError, Problem, SpecError
 from dprelease.ledger import Ledger, Reservation
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.series_terms import differing_terms
 
-__all__ = ["has_series", "require_series"]
+__all__ = ["has_series", "refuse_series", "require_series"]
 
 
 def has_series(plan: ReleasePlan) -> bool:
     """Whether periods of a query of a plan share their noise."""
     return any(query.series is not None for query in plan.queries)
+
+
+def refuse_series(plan: ReleasePlan, command: str) -> None:
+    """Refuse what cannot be done with a series yet.
+
+    Raises:
+        SpecError: DPR-S769, naming the query.
+    """
+    for query in (each for each in plan.queries if each.series is not None):
+        says = f"query {query.name!r} shares its noise with other periods, which `dprelease {command}` cannot do yet"
+        hint = "try the same spec without `series`: at the same budget a period then errs a little less"
+        raise SpecError([Problem("DPR-S769", says, hint)])
 
 
 def require_series(ledger: Ledger, plan: ReleasePlan, *, restates: bool, accepts: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ class PlannedSeries(GrownValue):
         sums: What is told beside the period: of the last so many periods, or ``ytd``.
         band: By which every draw weights its periods.
         year: How many periods a year has; None: no whole number of them.
+        minimize: Whose errors the band was made for.
     """
 
     LATER: ClassVar[tuple[str, ...]] = ()
@@ -34,6 +35,7 @@ class PlannedSeries(GrownValue):
     sums: tuple[SumOf, ...]
     band: Band
     year: int | None = None
+    minimize: Literal["relative", "alike"] = "relative"
 
     @property
     def draw(self) -> BandDraw:

@@ -94,7 +94,13 @@ def _lowered(
         raise ValueError("only a query with a series, of a period of the calendar, shares noise with other periods")
     year = PERIODS_OF_A_YEAR.get(kind)
     band = band_of(series, year or 1)
-    planned = PlannedSeries(periods=periods(series.from_, kind, own[0]), sums=series.sums, band=band, year=year)
+    planned = PlannedSeries(
+        periods=periods(series.from_, kind, own[0]),
+        sums=series.sums,
+        band=band,
+        year=year,
+        minimize=series.minimize,
+    )
     drafts = {}
     for label, measure in measures.items():
         (quantity,) = measure.quantities(catalog.tables[grouping.table])

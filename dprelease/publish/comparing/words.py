@@ -111,13 +111,36 @@ def marks_words(table: PublishedTable) -> list[str]:
 
 def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
     """Sentences of the accounting page: which bundles were read, and that this cost nothing."""
+    shared = {period for query in plan.queries if query.series for period in query.series.periods[:-1]}
     found = [
         f"Some columns compare with {each.period}, as it was published ({_which(each)}, plan "
         f"{each.plan_fingerprint[:12]}). Its noisy measurements are public; comparing with them costs nothing."
         for each in facts.earlier
+        if each.period not in shared
     ]
-    known = {each.period for each in facts.earlier}
+    found += _shared_words(plan)
+    known = {each.period for each in facts.earlier} | shared
     missing = [each for each in needed_periods(plan) if each not in known]
     if missing:
         found.append(f"No release of {', '.join(missing)} was published before this one: columns beside it are blank.")
     return found
+
+
+def _shared_words(plan: ReleasePlan) -> Iterator[str]:
+    """What was charged when, of queries whose periods share their noise."""
+    for query in plan.queries:
+        series = query.series
+        if series is None:
+            continue
+        again = list(reversed(series.periods[:-1]))[: series.band.periods - 1]
+        yield (
+            f"The periods of {query.name} share their noise since {series.periods[0]}. This release is charged now for "
+            f"all draws that will ever read the rows of {series.periods[-1]}: its own, and those of the "
+            f"{series.band.periods - 1} periods after it, by the same plan."
+        )
+        if again:
+            which = again[0] if len(again) == 1 else f"{again[-1]} to {again[0]}"
+            yield (
+                f"For its draw of {query.name} the rows of {which} were read again, which was charged with the "
+                "releases of those periods. What was measured for earlier periods is public, and costs nothing to use."
+            )

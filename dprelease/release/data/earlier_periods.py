@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dprelease.catalog.table import Catalog, TimeFilter
-from dprelease.engines import Engine
+from dprelease.engines import OpenedEngine
 from dprelease.engines.declared import loading
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.ledger import Ledger
@@ -74,7 +74,9 @@ def series_tables(plan: ReleasePlan) -> tuple[RowsAgain, ...]:
     )
 
 
-def digests_of_rows(plan: ReleasePlan, catalog: Catalog, engine: Engine, secret: bytes) -> dict[str, dict[str, str]]:
+def digests_of_rows(
+    plan: ReleasePlan, catalog: Catalog, engine: OpenedEngine, secret: bytes
+) -> dict[str, dict[str, str]]:
     """By table and period a keyed hash of the rows that the series of a plan read now; empty where it has none.
 
     Args:
