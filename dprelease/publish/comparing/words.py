@@ -28,7 +28,18 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
     if query is None or not query.compare:
         return []
     shown = {each.name: each.shown for each in table.measures}
-    return [*_shares(query, shown), *_earlier(plan, query, facts, shown), *marks_words(table)]
+    return [*_sums(query, shown), *_shares(query, shown), *_earlier(plan, query, facts, shown), *marks_words(table)]
+
+
+def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
+    names = [shown[name] for name, each in query.compare.items() if each.kind == "sum" and name in shown]
+    if names:
+        yield phrase_many(
+            "{names}: a sum of published periods, whose noise is shared; the interval takes that into account.",
+            "{names}: sums of published periods, whose noise is shared; the intervals take that into account.",
+            len(names),
+            names=", ".join(names),
+        )
 
 
 def _shares(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
