@@ -182,3 +182,12 @@ def test_terms_of_a_series_are_held_against_those_of_earlier_periods(
     earlier, later = series_plan(), series_plan(("period: 2024-03", "period: 2024-04"), *changes)
 
     assert differing_terms(later, later.queries[0], earlier) == differs
+
+
+def test_a_filter_that_names_the_period_makes_no_series() -> None:
+    """Rows of the month before would be read by the words of the month after."""
+    named = ("by: [sex]", "by: [sex]\n    where: \"hours > MONTH(DATE '{{ period.start }}')\"")
+    earlier, later = series_plan(named), series_plan(named, ("period: 2024-03", "period: 2024-04"))
+
+    assert differing_terms(later, later.queries[0], earlier) == "the rows, cells or clips"
+    assert differing_terms(earlier, earlier.queries[0], earlier) == ""

@@ -1,18 +1,17 @@
 """The terms of a series: what of its query must be equal in the plans of all of its periods.
 
 Its draws are charged together with the period that reads a row first, as if all had the band, the noise and the rows
-of that plan. A later plan with another band, scale, cells or filter would cost what nobody has charged.
+of that plan. A later plan with another band, scale, cells or filter would cost what nobody has charged. What says which
+rows count may not name the period either, for rows of earlier ones are read by the words of the newest plan.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from dprelease.canonical import fingerprint
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.spec.period import span
 
 __all__ = ["differing_terms", "series_terms", "steps_of_series"]
 
@@ -35,7 +34,7 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     series, table = query.series, plan.catalog.tables[query.table]
     if series is None:
         raise ValueError("only a query with a series has its terms")
-    own, steps = plan.release.period, steps_of_series(plan, query)
+    steps = steps_of_series(plan, query)
     rows = table.model_copy(update={"source": table.source.without_place(), "time": None})
     declared = json.loads(rows.canonical())
     for column in declared["columns"]:
@@ -45,8 +44,9 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
         "the first period": series.periods[0],
         "the band": list(series.band.coefficients),
         "the measures": sorted(steps),
-        "the rows, cells or clips": fingerprint(_neutral(aggregates, own)),
-        "the table": fingerprint(_neutral(declared, own)),
+        "the rows, cells or clips": fingerprint(aggregates),
+        "the table": fingerprint(declared),
+        "the public files": {each.reference: plan.catalog.references[each.reference].sha256 for each in table.joins},
         "the account": table.account,
         "the unit": [str(plan.unit), plan.neighboring.value],
         "the noise": {label: [step.mechanism, str(step.scale)] for label, step in sorted(steps.items())},
@@ -62,18 +62,3 @@ def differing_terms(one: ReleasePlan, of_one: PlannedQuery, other: ReleasePlan) 
         return "the query, which has no series there"
     mine, theirs = series_terms(one, of_one), series_terms(other, of_other)
     return next((name for name, said in mine.items() if said != theirs[name]), "")
-
-
-def _neutral(value: Any, period: str) -> Any:
-    """Plain JSON without the names and days of the period that it is about."""
-    if isinstance(value, list):
-        return [_neutral(each, period) for each in value]
-    if isinstance(value, dict):
-        return {name: _neutral(each, period) for name, each in value.items()}
-    if not isinstance(value, str):
-        return value
-    days = span(period)
-    words = (period,) if days is None else (*(each.isoformat() for each in days), period)
-    for at, word in enumerate(words):
-        value = re.sub(rf"(?<![0-9A-Za-z]){re.escape(word)}(?![0-9A-Za-z])", f"<{at}>", value)
-    return value
