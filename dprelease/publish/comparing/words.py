@@ -32,7 +32,7 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
 
 
 def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
-    names = [shown[name] for name, each in query.compare.items() if each.kind == "sum" and name in shown]
+    names = [told for name, told in shown.items() if name in query.compare and query.compare[name].kind == "sum"]
     if names:
         yield phrase_many(
             "{names}: a sum of published periods, whose noise is shared; the interval takes that into account.",
