@@ -26,7 +26,8 @@ from dprelease.publish.bundle.checks.tables import published_table
 from dprelease.publish.bundle.checks.whole_bundle import check_files
 from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.derive.tables import outline
-from dprelease.release.check import check_release, failure, public_key, require_bundle
+from dprelease.release.bundle_place import require_bundle
+from dprelease.release.check import check_release, failure, public_key
 from dprelease.release.diff import open_bundle
 from dprelease.release.direct import run_directly
 from dprelease.release.publishing.rendering import Outcome

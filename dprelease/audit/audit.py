@@ -34,6 +34,7 @@ from dprelease.privacy.accountants import smallest
 from dprelease.privacy.event import Event
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
+from dprelease.release.series import refuse_series
 
 __all__ = ["MISS", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
 
@@ -121,6 +122,7 @@ def audit_spec(
     """
     target = open_target(path, period)
     plan = target.frozen.plan if target.frozen else plan_release(target)
+    refuse_series(plan, "audit")
     with closing(AuditData(plan, reference_tables(plan.catalog, target.project.folder))) as data:
         return audit_plan(plan, data, seconds, show)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -173,6 +174,22 @@ class OpenedEngine(Engine, Protocol):
 
         Raises:
             Unavailable: As in :meth:`describe`, and so is ``TableMismatch``.
+        """
+        ...
+
+    def digest_rows(
+        self, table: Table, columns: Sequence[str], days: Sequence[tuple[date, date]], key: bytes
+    ) -> tuple[str, ...]:
+        """A keyed hash of the rows of each of some stretches of time, whatever their order: what series hold on to.
+
+        Args:
+            table: With a ``time``, whose own period does not matter here.
+            columns: The columns of its source that count.
+            days: Of each stretch its first day, and the first one after it.
+            key: 32 secret bytes; without them the hashes tell nothing.
+
+        Raises:
+            Unavailable: As in :meth:`aggregate`, and so are ``TableMismatch`` and ``EngineError``.
         """
         ...
 

@@ -12,13 +12,35 @@ is that of one z times the sum of their squares. Everything here is exact: weigh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dprelease.catalog.series.band import Band
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["endless_variance", "sum_variance", "sum_weights", "weights_of_periods"]
+from dprelease.catalog.series.band import Band, BandDraw
+from dprelease.noise.weighted_sums import WeightedLaw
+
+__all__ = [
+    "PARTS",
+    "SharedNoiseLaw",
+    "endless_variance",
+    "law_of_sum",
+    "newest",
+    "periods_from_draws",
+    "sum_of_last",
+    "sum_variance",
+    "sum_weights",
+    "weights_of_periods",
+]
+
+PARTS = 1000
+"""Estimates of periods are whole numbers of so many parts of a grid step, so that sums of them agree exactly."""
+
+_FINE = 40  # bits after the point while periods are worked out
 
 
 def weights_of_periods(band: Band, periods: int) -> tuple[Fraction, ...]:
@@ -139,3 +161,83 @@ def _fades(numbers: Sequence[int]) -> bool:
             return False
         rest = [low - part * high for low, high in zip(rest, reversed(rest), strict=True)][:-1]
     return True
+
+
+@dataclass(frozen=True)
+class SharedNoiseLaw:
+    """The law of an estimate that is made of the draws of a series, in grid steps.
+
+    Attributes:
+        noise: Of the weighted sum of the draws' noise.
+        rounding: How far the rounding of its periods to ``PARTS`` of a step can move it at most.
+    """
+
+    noise: WeightedLaw
+    rounding: float
+
+    @property
+    def variance(self) -> float:
+        """An upper bound of the mean squared error: the noise, moved as far as rounding can move it."""
+        return (math.sqrt(self.noise.variance) + self.rounding) ** 2
+
+    def margin(self, confidence: Fraction) -> float:
+        """An m with P(|error| <= m) >= confidence."""
+        return self.noise.margin(confidence) + self.rounding
+
+
+@lru_cache(maxsize=1 << 10)
+def law_of_sum(draw: BandDraw, scale: Fraction, length: int = 1) -> SharedNoiseLaw:
+    """The law of the sum of the last periods, after a draw of a series.
+
+    Args:
+        draw: The newest draw.
+        scale: The scale of the discrete Gaussian noise of every draw, in steps of its lattice.
+        length: Of how many periods.
+    """
+    weights = sum_weights(draw.band, draw.number, length)
+    variance = float(scale) ** 2
+    parts = tuple((abs(float(weight)), 1, variance) for weight in weights if weight)
+    return SharedNoiseLaw(WeightedLaw(parts, gaussian=True), length * 0.5 / PARTS * (1 + 1e-6))
+
+
+def periods_from_draws(band: Band, draws: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.int64]]:
+    """Every period of a series, estimated from its draws up to then, in ``PARTS`` of a grid step.
+
+    ``x_t = (y_t - c_1 x_(t-1) - c_2 x_(t-2) - ...) / c_0``, in whole numbers with 40 bits after the point, each
+    rounded down, and rounded to the parts in the end: the same on every machine. What is rounded on the way is below
+    2^-30 of a step, for the weights of earlier draws fade.
+
+    Args:
+        band: Of the series.
+        draws: What was measured, the first period first, each of shape ``(cells,)``, in steps of the lattice.
+
+    Returns:
+        As many arrays of that shape; an estimate beyond 2^52 is that.
+    """
+    first, *others = band.coefficients
+    exact: list[npt.NDArray[np.object_]] = []
+    for drawn in draws:
+        left = drawn.astype(object) * (1 << _FINE)
+        for each, earlier in zip(others, reversed(exact), strict=False):
+            left = left - each * earlier
+        exact.append(left // first)
+    half, most = 1 << (_FINE - 1), 1 << 52
+    shown = [(each * PARTS + half) // (1 << _FINE) for each in exact]
+    return [np.clip(each, -most, most).astype(np.int64) for each in shown]
+
+
+def newest(periods: Sequence[npt.NDArray[np.int64]] | None, cells: int) -> npt.NDArray[np.float64]:
+    """The newest period in grid steps; NaN where draws of earlier ones are not there."""
+    return np.full(cells, np.nan) if periods is None else _in_steps(periods[-1])
+
+
+def _in_steps(parts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """A number of parts in grid steps: the double whose shortest text is that number, if it is not huge."""
+    return np.asarray(parts / PARTS, dtype=np.float64)
+
+
+def sum_of_last(periods: Sequence[npt.NDArray[np.int64]], length: int | None, cells: int) -> npt.NDArray[np.float64]:
+    """The sum of the last periods in grid steps; NaN where there are none such."""
+    if length is None or length > len(periods):
+        return np.full(cells, np.nan)
+    return _in_steps(np.sum(periods[-length:], axis=0, dtype=np.int64))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from dprelease.canonical import sha256
 from dprelease.errors import BrokenPromiseError, Corrupt
@@ -153,6 +154,7 @@ class Ledger(Reader):
         key_id: str,
         accepted: str = "",
         command: str = "",
+        rows: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Record what is read for an open release, before anything is drawn from it.
 
@@ -164,6 +166,7 @@ class Ledger(Reader):
             key_id: Names the key of the hashes.
             accepted: Why other data than before are read.
             command: What is being run.
+            rows: By table of a series, a keyed hash of the rows of the release's own period.
 
         Raises:
             LedgerError: One of the files was read for another account; or other data are accepted while a step has
@@ -173,7 +176,7 @@ class Ledger(Reader):
         with self._writing(point="source") as write:
             live = self._open(write.rows, release, period, plan)
             planned = self._plan(write.rows, live)
-            record_source(write, live, planned, tables, key_id, accepted, self._now(), this_process(command))
+            record_source(write, live, planned, tables, key_id, accepted, self._now(), this_process(command), rows)
         self._read[live.hash] = (dict(tables), key_id)
 
     def look(self, plan: ReleasePlan, tables: Mapping[str, tuple[str, ...]], key_id: str, command: str = "") -> None:

@@ -24,7 +24,8 @@ class Noisy:
 
     Attributes:
         quantity: What was measured.
-        values: Noisy, ``(cells,)``.
+        values: Noisy, ``(cells,)``; of a period that shares its noise with others no whole numbers, and NaN where
+            what it is made of is not there.
         law: Of the noise on one of them.
         drawn: Which step measured it: numbers of one step may have been drawn together; empty: not known.
         prefixes: Of counts of classes of grid values: what the values say of how many lie up to each class. The

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dprelease.estimate.adjust import adjusted
 from dprelease.estimate.counts import table_of_counts
 from dprelease.estimate.ranges import line_sums, prefix_counts, range_rows, variances_of
 from dprelease.estimate.sampling import with_sampling
+from dprelease.estimate.series import newest, periods_from_draws
 from dprelease.estimate.tables import full_product
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
@@ -26,6 +28,7 @@ from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.plan.design.accuracy import reach_of
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
+from dprelease.plan.document.series import Draws
 from dprelease.publish.base import measure_names, public_rows, tested_measures
 from dprelease.publish.totals import table_of_totals
 
@@ -55,12 +58,14 @@ class Inputs:
         keys: By the id of a step that selects keys: these, in published order.
         ranked: By the id of a step that ranks keys: their positions, the first rank first.
         measured: By the id of a step of a workload: what it measured.
+        periods: By the id of a draw of a series: every period of it, in parts of a grid step.
     """
 
     noisy: Mapping[str, tuple[Noisy, ...]]
     keys: Mapping[str, tuple[tuple[Key, ...], ...]]
     ranked: Mapping[str, tuple[int, ...]]
     measured: Mapping[str, Measurement] = field(default_factory=dict)
+    periods: Mapping[str, Sequence[npt.NDArray[np.int64]]] = field(default_factory=dict)
 
     def of(self, query: PlannedQuery) -> dict[str, list[Noisy]]:
         """For each measure of a query what its ``estimate`` takes."""
@@ -150,8 +155,10 @@ def _estimated(
     )
 
 
-def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inputs:
-    """What was measured, held against the plan; errors as of :func:`published_tables`."""
+def inputs_of(
+    plan: ReleasePlan, measurements: Mapping[str, Measurement], earlier: Draws = MappingProxyType({})
+) -> Inputs:
+    """What was measured, with ``earlier`` draws of its series, held against the plan; errors as `published_tables`."""
     found = {step.id: _measurement(step, measurements) for step in plan.measured}
     selecting = [step for step in plan.steps if step.selecting is not None]
     keys = {step.id: _selected(found[step.id], len(step.aggregate.by)) for step in selecting}
@@ -166,7 +173,13 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
         if step.id not in keys and step.id not in ranked and alone:
             cells = len(keys[selections[step.id]]) if step.cells is None else step.cells
             noisy[step.id] = _noisy(_at_clip(step, found), found[step.id], cells)
-    return Inputs(noisy=noisy, keys=keys, ranked=ranked, measured={name: found[name] for name in sorted(together)})
+    periods = {}
+    for name, series in plan.series.items():
+        if (draws := series.draws(name, found, earlier)) is not None:
+            periods[name] = periods_from_draws(series.band, draws)
+        values: Any = newest(periods.get(name), len(noisy[name][0].values))  # no whole numbers, unlike all else
+        noisy[name] = (replace(noisy[name][0], values=values),)
+    return Inputs(noisy, keys, ranked, {name: found[name] for name in sorted(together)}, periods)
 
 
 def _at_clip(step: Measured, found: Mapping[str, Measurement]) -> Measured:
@@ -324,8 +337,7 @@ def _key(workload: Workload, measurements: Mapping[str, Measurement]) -> bytes:
 
 def step_of_sums(plan: ReleasePlan, query: PlannedQuery) -> Step:
     """The draw that a query with ranges is made of."""
-    ((feed,),) = query.inputs.values()
-    return plan.step(feed.step)
+    return plan.step(next(iter(query.inputs.values()))[0].step)
 
 
 def _summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> PublishedTable:

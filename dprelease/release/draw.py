@@ -42,8 +42,10 @@ from dprelease.noise import (
 )
 from dprelease.noise.mechanisms.factor import counted_classes, draw_factor
 from dprelease.noise.mechanisms.residual import draw_residual
+from dprelease.noise.mechanisms.shared import draw_together
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
+from dprelease.release.data.earlier_periods import at_period, before
 from dprelease.release.data.sources import Pinned, tables_read
 
 __all__ = ["Box", "DataSource", "draw_batch", "hidden", "selected_keys"]
@@ -163,6 +165,8 @@ class _Run:
         for step in rest:
             counted = product(self.batch.groupings(step), self.batch.asked(step))
             exact = [boxes[grouping][quantity] for grouping, quantity in counted]
+            if isinstance(step, Step) and step.series is not None:
+                exact += self._of_earlier_periods(step, secret)
             noisy = Measurement(self.batch.id(step), hidden(step, exact, self.source.sampler, self.batch.piece))
             hit("draw.drawn")
             numbers = self.batch.numbers(step) if keys is None else len(keys) * len(step.parts)
@@ -172,14 +176,31 @@ class _Run:
         kept = self.ledger.commit_all(drawn) if drawn else {}
         return {step.id: kept[self.key(step)] for step in rest}
 
+    def _of_earlier_periods(self, step: Step, secret: bytes) -> list[Box]:
+        """What a draw of a series reads beside its own period, the newest first: the same of the rows of each."""
+        count = 0 if step.series is None else len(step.series.read)
+        (grouping,), (quantity,) = self.batch.groupings(step), self.batch.asked(step)
+        found = []
+        for period in before(self.identity[1], count)[1:]:
+            catalog = at_period(self.source.catalog, self.batch.table, period)
+            found.append(self._aggregate(grouping, [quantity], secret, None, catalog)[quantity])
+        if len(found) != count - 1:
+            raise BrokenPromiseError(f"step {step.id} reads periods that there are not")
+        return found
+
     def _aggregate(
-        self, grouping: Grouping, asked: Sequence[Quantity], secret: bytes, keys: Keys | None
+        self,
+        grouping: Grouping,
+        asked: Sequence[Quantity],
+        secret: bytes,
+        keys: Keys | None,
+        catalog: Catalog | None = None,
     ) -> dict[Quantity, Box]:
         source, batch = self.source, self.batch
         within = None if batch.piece is None else batch.piece.within
         with source.pinned.reading(tables_read(source.catalog, batch.table)):
             exact = source.engine.aggregate(
-                source.catalog,
+                source.catalog if catalog is None else catalog,
                 grouping,
                 asked,
                 source.references,
@@ -235,6 +256,8 @@ def hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece 
         return np.concatenate(TABLES_MECHANISMS[step.mechanism].draw_tables(boxes, step.scale))
     if step.gauge is not None:
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
+    if step.series is not None:
+        return draw_together(boxes, step.series.read, step.series.band.most_rows, step.scale, sampler)
     if step.joined:  # numbers of finer cells: each has noise of its own
         return np.concatenate([MECHANISMS[step.mechanism].draw(box, step.scale, sampler) for box in boxes])
     (only,) = boxes

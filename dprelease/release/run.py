@@ -13,11 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field
-
-from dprelease.canonical import Value, sha256
+from dprelease.canonical import sha256
 from dprelease.catalog.table import Table
-from dprelease.engines import Engine, Maker, engine_for
+from dprelease.engines import Maker, OpenedEngine, engine_for
 from dprelease.errors import DpReleaseError
 from dprelease.event_log import Event, tell, traced
 from dprelease.failpoints import hit
@@ -31,6 +29,7 @@ from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import folder_for, rehearse, write
 from dprelease.release.approval import require_approvals
 from dprelease.release.data import public_content
+from dprelease.release.data.earlier_periods import catalogs_read, digests_of_rows, require_same_rows
 from dprelease.release.data.restating import changed_data_note, nothing_to_restate, replacement
 from dprelease.release.data.sources import RunSources, SourceKey, confidential_tables, fingerprints, source_key
 from dprelease.release.draw import DataSource, draw_batch
@@ -52,38 +51,14 @@ from dprelease.release.publishing.overview import write_overview
 from dprelease.release.publishing.published import make_way, require_accounted
 from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuning_note
 from dprelease.release.rehearsal import Rehearsal
+from dprelease.release.request import Request
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
+from dprelease.release.series import require_series
 from dprelease.signature import PrivateKey
 
 __all__ = ["Outcome", "Progress", "Request", "Run", "open_run"]
 
 Progress = Callable[[str, int, int], None]
-
-
-class Request(Value):
-    """What to release. Public: an orchestrator stores it in clear.
-
-    Attributes:
-        target: Path of a spec or of a frozen plan.
-        synthetic: Rehearse on made-up rows, with a ledger that is thrown away.
-        restate: Why it replaces what was released for the same name and period; empty: it does not.
-        accept_changed_data: Why a release that was begun goes on although its data have changed; empty: it does not.
-        period: Takes the place of the spec's own; None: that one.
-        as_planned: Finish a release that was begun with its stored plan, although the spec has changed since.
-        revision: Which planned revision of the period; 0: the first publication.
-        early: Why it is begun although the data of its period are not complete yet, by the schedule; empty: it is not.
-        sampler: What draws the noise of a release that is reserved now; one that is resumed keeps its own.
-    """
-
-    target: str
-    synthetic: bool = False
-    restate: str = ""
-    accept_changed_data: str = ""
-    period: str | None = None
-    as_planned: bool = False
-    revision: int = Field(default=0, ge=0)
-    early: str = ""
-    sampler: Sampler = "native"
 
 
 class Run:
@@ -101,7 +76,7 @@ class Run:
         self._request, self._target, self._ledger, self._lock = request, target, ledger, lock
         self._rehearsal, self._key = rehearsal, key
         self._folder = rehearsal.folder if rehearsal else target.project.folder
-        self._engines: dict[Maker, Engine] = {}
+        self._engines: dict[Maker, OpenedEngine] = {}
         self._sources, self._reused = RunSources(), frozenset[str]()
         self._mine, self._note = False, ""  # whether it has made the reservation; what to say of one that was there
         self.ledger_warnings: tuple[str, ...] = ()  # what its user should know
@@ -120,7 +95,7 @@ class Run:
         for engine in self._engines.values():
             engine.close()
 
-    def _engine(self, tables: Mapping[str, Table]) -> Engine:
+    def _engine(self, tables: Mapping[str, Table]) -> OpenedEngine:
         """The engine that reads these tables, opened when it is first needed."""
         maker = engine_for(tables.values())
         if maker not in self._engines:
@@ -199,11 +174,14 @@ class Run:
         for table in tables.values():
             engine.describe(table)
         require_computable(plan, engine, self._target.project.folder)
+        accept, restates = self._request.accept_changed_data, self._request.restate
+        if not self._rehearsal:
+            require_series(self._ledger, plan, restates=bool(restates), accepts=bool(accept))
         earlier = require_earlier(self._ledger, None if self._rehearsal else self._target.project.releases, plan)
         rehearse(plan, "" if self._key is None else self._key.public.text, earlier)
         if not self._rehearsal:
-            accept = self._request.accept_changed_data
-            self._sources.look(self._ledger, tables, engine, self._source_key(), accept)
+            self._sources.look(self._ledger, tables, engine, key := self._source_key(), accept)
+            self._rows(plan, engine, key)
         self._require_public(plan)
 
     def _require_public(self, plan: ReleasePlan) -> None:
@@ -252,11 +230,26 @@ class Run:
         tables = self._tables(self.plan)
         self._catalog = self.plan.catalog.model_copy(update={"tables": {**self.plan.catalog.tables, **tables}})
         engine = self._engine(tables)
-        engine.expect(self._catalog, (each for batch in pending for each in batch.questions.items()))
+        for catalog in (self._catalog, *catalogs_read(self.plan, self._catalog)):
+            engine.expect(catalog, (each for batch in pending for each in batch.questions.items()))
         key = SourceKey.thrown_away() if self._rehearsal else self._source_key()
-        accept = self._request.accept_changed_data
-        self._pinned = self._sources.pin(self._ledger, self._identity, tables, engine, key, accept)
+        accept, own = self._request.accept_changed_data, self.reservation.period
+        if not self._rehearsal:
+            require_series(self._ledger, self.plan, restates=False, accepts=bool(accept))
+
+        def rows() -> dict[str, str]:
+            return {name: by[own] for name, by in self._rows(self.plan, engine, key).items()}
+
+        self._pinned = self._sources.pin(self._ledger, self._identity, tables, engine, key, accept, rows)
         self._tell("pinned")
+
+    def _rows(self, plan: ReleasePlan, engine: OpenedEngine, key: SourceKey) -> dict[str, dict[str, str]]:
+        """Keyed hashes of the rows that series read, by table and period; those of earlier periods are as they were."""
+        tables = {**plan.catalog.tables, **self._tables(plan)}
+        found = digests_of_rows(plan, plan.catalog.model_copy(update={"tables": tables}), engine, key.secret)
+        if not self._rehearsal:
+            require_same_rows(self._ledger, plan, found, key.id)
+        return found
 
     def _source_key(self) -> SourceKey:
         project = self._target.project

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import Band, SumOf
+from dprelease.catalog.series.best_band import best_band, least_objective, least_variance
 from dprelease.estimate.series import endless_variance, sum_variance, sum_weights, weights_of_periods
-from dprelease.plan.design.periods.aims import Aim
-from dprelease.plan.design.periods.bands import best_band, least_objective, least_variance
 
 SUMS: tuple[SumOf, ...] = (3, 12, "ytd")
 AIMS = {"relative": Aim.relative(SUMS), "alike": Aim.alike(SUMS)}
@@ -228,19 +228,25 @@ def test_a_unit_of_many_periods_costs_more_than_with_independent_noise(
         assert band.over(each) > each
 
 
-def test_the_errors_on_the_page_of_the_proof() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "proofs" / "series.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if " | " in line]
+@pytest.mark.parametrize("path", ["proofs/series.md", "measures/series.md"])
+def test_the_errors_on_pages_are_those_of_the_bands(path: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / path).read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
     told = {row[0]: [float(each) for each in row[1:]] for row in rows if row[1] != "month"}
-    bands = {
-        "independent noise": Band(coefficients=(4096,)),
-        "band of 12, `relative`": best_band(AIMS["relative"], 12),
-        "band of 12, `alike`": best_band(AIMS["alike"], 12),
-    }
+    names = ["band of 12, `relative`", "band of 12, `alike`"]
+    names = names if path.startswith("proofs") else ["`relative` (12 months read)", "`alike` (12 months read)"]
+    relative, alike = best_band(AIMS["relative"], 12), best_band(AIMS["alike"], 12)
+    bands = {"independent noise": Band(coefficients=(4096,)), names[0]: relative, names[1]: alike}
 
     assert set(told) == set(bands)
     for name, band in bands.items():
         year = [endless_variance(band, length) for length in range(1, 13)]
         found = [_error(band, [year[0]]), _error(band, [year[2]]), _error(band, [year[11]]), _error(band, year)]
         assert told[name] == pytest.approx(found, abs=5.1e-4)
-    assert f"{float(bands['band of 12, `relative`'].over(12)):.1f} at k = 12" in page
+    assert f"{float(relative.over(12)):.1f}" in page
+    # A change from one month to the next: 4 Var(month) - Var(two months).
+    change = math.sqrt(relative.squared * (4 * endless_variance(relative, 1) - endless_variance(relative, 2)))
+    assert change == pytest.approx(1.705, abs=6e-4)
+    assert path.startswith("proofs") or f"({change:.1f} instead of {math.sqrt(2):.1f})" in page

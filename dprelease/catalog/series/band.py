@@ -8,7 +8,7 @@ Let x_t be the table of whole numbers of period t, of one shape in all periods. 
 a table before the first period being 0. Over all periods that is a lower triangular matrix times the tables, with the
 band in every column, so that it has an inverse, and what is known of period t never changes afterwards. A row of period
 j is in the draws of j to j + b - 1 at most, whose squared changes add up to the square of the band, however long the
-series goes on. Proof: docs/proofs/series.md. The numbers are found in ``plan.design.periods``.
+series goes on. Proof: docs/proofs/series.md. The numbers are found in ``catalog.series.best_band``.
 
 >>> band = Band(coefficients=(3879, 989, 670))
 >>> band.squared, band.growth
@@ -20,12 +20,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dprelease.canonical import Value
 from dprelease.privacy.event import Sensitivity
 
-__all__ = ["GRAIN", "MOST_PERIODS", "Band", "SumOf", "lengths_of"]
+__all__ = ["GRAIN", "MOST_PERIODS", "Band", "BandDraw", "SumOf", "lengths_of", "sum_name"]
 
 SumOf = int | Literal["ytd"]
 """Which periods a sum is of: the last ones, so many of them; or all since January, with the newest."""
@@ -46,6 +46,15 @@ def lengths_of(which: SumOf, year: int) -> tuple[int, ...]:
         year: How many periods a year has.
     """
     return tuple(range(1, year + 1)) if which == "ytd" else (which,)
+
+
+def sum_name(measure: str, which: SumOf) -> str:
+    """The name of a sum of periods of a measure, as it is published.
+
+    >>> sum_name("visits", 12), sum_name("visits", "ytd")
+    ('visits_last_12', 'visits_ytd')
+    """
+    return f"{measure}_ytd" if which == "ytd" else f"{measure}_last_{which}"
 
 
 class Band(Value):
@@ -124,3 +133,20 @@ class Band(Value):
             l2_squared=units * (units if below else 1) * one.l2_squared * self.squared,
             linf=Fraction((units if below else 1) * one.linf * max(map(abs, self.coefficients))),
         )
+
+
+class BandDraw(Value):
+    """One draw of a series.
+
+    Attributes:
+        band: By which every draw of the series weights its periods.
+        number: Which draw it is, the first one being 1; so many periods there are.
+    """
+
+    band: Band
+    number: int = Field(ge=1)
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """The numbers of the periods that it reads, its own first: those before the first period are not there."""
+        return self.band.coefficients[: self.number]

@@ -24,6 +24,7 @@ from dprelease.plan.explain.facts import compare as compare_plan
 from dprelease.plan.explain.figures import figure_texts
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.explain.rounding import grid_texts
+from dprelease.plan.explain.shared_noise import series_texts
 from dprelease.plan.forecast.other_budgets import Aim, WhatIf
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.budget import round_up
@@ -157,7 +158,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say("and so does `prefer: accuracy` of the account in the policy")
     if plan.unspent is not None:
         say(plan.unspent)
-    for text in (*grid_texts(plan), *pieces_texts(plan), *passes_texts(plan)):
+    for text in (*series_texts(plan), *grid_texts(plan), *pieces_texts(plan), *passes_texts(plan)):
         say(text)
     for text in figure_texts(plan):
         complain_of(text)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import date
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import ibis
 
@@ -21,15 +22,18 @@ from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck.combinations import cell_counts, combined, counted_columns, suits
 from dprelease.engines.duck.cubes import added_up, cube_of
 from dprelease.engines.duck.loaded import LoadedTables
+from dprelease.engines.duck.loading import Layout, take_in
 from dprelease.engines.duck.parts import ALL, AddedUp, UnitPart, check_parts, last_step, more_parts
 from dprelease.engines.duck.pipeline import PassQuery, answers, occurring, part_keys, part_totals
 from dprelease.engines.duck.query import PartTotals
 from dprelease.engines.duck.temp_tables import Stage
+from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import grids_read
 from dprelease.engines.locked import lock, unlocked_duckdb
 from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
+from dprelease.engines.row_digests import digest_query, digests, table_of_rows
 from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
@@ -290,6 +294,27 @@ class DuckDBEngine:
     ) -> Iterator[Sequence[Any]]:
         """Stored values of all rows; see :class:`dprelease.engines.base.OpenedEngine`."""
         return self._reader(table).blocks(table, columns, show)
+
+    def digest_rows(
+        self, table: Table, columns: Sequence[str], days: Sequence[tuple[date, date]], key: bytes
+    ) -> tuple[str, ...]:
+        """A keyed hash of the rows of each stretch; see :class:`dprelease.engines.base.Engine`."""
+        looked = table_of_rows(table, columns, days)
+        layout, name = Layout(looked, Loading.everything(looked), {}), f"t{next(self._numbers)}"
+        time = our_name(looked, str(looked.time and looked.time.column))
+        hashed = [our_name(looked, each.name) for each in looked.columns]
+        with self._lock:
+            self._check_open()
+
+            def look() -> Sequence[Sequence[int]]:
+                take_in(self._backend.con, name, layout, self._reader(looked).blocks(looked, layout.columns))
+                asked = digest_query(name, hashed, time, days)
+                return cast(Sequence[Sequence[int]], self._backend.con.execute(asked, [key.hex()]).fetchall())
+
+            try:
+                return digests(scrubbed(f"table {table.name!r}, hashing its rows", look), len(days), key)
+            finally:
+                self._backend.con.execute(f'DROP TABLE IF EXISTS "{name}"')
 
     def close(self) -> None:
         """Close DuckDB and with it forget every row; a second time does nothing."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt, DpReleaseError
 from dprelease.ledger.audit.audit import EntryRow, Index, audit
+from dprelease.ledger.audit.series import broken_series
 from dprelease.ledger.model.entry import RESTORE
 from dprelease.ledger.model.fault import ERRATA, Fault
 from dprelease.ledger.model.store import Transaction
@@ -54,7 +55,7 @@ def _checked(rows: Transaction) -> list[str]:
     tables = ({row[0]: tuple(row[1:]) for row in table} for table in (reserved, ended, sourced, measured))
     kept = _Kept(rows)
     spoilt = kept.look({row[5]: (row[0], row[4]) for row in measured}, {row[3] for row in reserved})
-    findings = audit(_lines(rows), Index(*tables), kept) + spoilt
+    findings = audit(_lines(rows), Index(*tables), kept) + spoilt + broken_series(rows)
     # Errata are about plans that select keys; of one that a recovery ended where it began, nothing was charged here.
     lost = {row[0] for row in ended if row[0] == row[1]}
     return findings + (_undercharged(rows) if kept.may_select(row[3] for row in reserved if row[0] not in lost) else [])

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import ValidationError
 
-from dprelease.canonical import Value, sha256
+from dprelease.canonical import GrownValue, Value, sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks, SpreadCharge
 from dprelease.plan.document import Account, Composition, Head, Parallel, Window
@@ -153,13 +153,15 @@ class Reserved(AccountChange):
     mended: tuple[str, ...] = ()
 
 
-class Sourced(ReleaseEvent):
+class Sourced(ReleaseEvent, GrownValue):
     """The confidential files of a reservation were read for the first time, or (``accepted``: why) anew.
 
     ``tables`` holds keyed hashes, which say nothing without the key; ``key`` names that key. Without a reservation (0)
-    they were looked at, to tune the plan of that release: it costs nothing, and no account has paid for it.
+    they were looked at, to tune the plan of that release: it costs nothing, and no account has paid for it. ``rows``
+    holds, for a release with series, a keyed hash of the rows of its own period, by table.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("rows",)
     kind: ClassVar[Kind] = "source"
     reservation: int
     tables: dict[str, tuple[str, ...]]
@@ -167,6 +169,7 @@ class Sourced(ReleaseEvent):
     key: str
     accepted: str = ""
     by: Actor
+    rows: dict[str, str] = {}
 
 
 class StepMeasured(ReleaseEvent):

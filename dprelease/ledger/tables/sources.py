@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from dprelease.errors import LedgerError
@@ -46,6 +47,7 @@ def record_source(
     accepted: str,
     at: str,
     by: Actor,
+    rows: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Record what is read for an open release; nothing where that is recorded already.
 
@@ -58,6 +60,7 @@ def record_source(
         accepted: Why other data than before, or another key, are accepted; empty: they are not.
         at: When, in UTC.
         by: Who reads.
+        rows: By table of a series, a keyed hash of the rows of the release's own period.
 
     Raises:
         LedgerError: Another process read other data for it (DPR-L150), another key was used before (DPR-L151), one
@@ -80,7 +83,8 @@ def record_source(
     if not accepted:
         _require_key(write.rows, key)
     _require_own(write.rows, tables, _accounts(plan, tables), key, "the release stays charged, `--give-up` ends it")
-    _append(write, plan, live.sequence, tables=dict(tables), key=key, accepted=accepted, at=at, by=by)
+    facts = {"tables": dict(tables), "key": key, "accepted": accepted, "at": at, "by": by, "rows": dict(rows)}
+    _append(write, plan, live.sequence, **facts)
 
 
 def _accounts(plan: ReleasePlan, tables: Tables) -> dict[str, str]:

@@ -7,13 +7,14 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from dprelease.canonical import GrownValue
+from dprelease.catalog.series.band import SumOf
 from dprelease.words import phrase
 
 __all__ = ["ALIKE_KINDS", "PREVIOUS", "TOTAL_WORD", "ComparedKind", "ComparedNumber"]
 
 PREVIOUS, TOTAL_WORD = "previous", "total"
 ALIKE_KINDS = ("change", "growth", "difference")  # which can be not distinguishable from 0
-ComparedKind = Literal["share", "change", "growth", "index", "difference"]
+ComparedKind = Literal["share", "change", "growth", "index", "difference", "sum"]
 _NO_TITLES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -27,15 +28,17 @@ class ComparedNumber(GrownValue):
         index_to: The period whose numbers are 100.
         difference_from: A key column, and the key (as text) of the group that is subtracted.
         show: ``percent``: a share hundredfold, and of a change by how many percent the number grew.
+        sum_of: Of a series: the sum of its last so many periods, or ``ytd``.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("share_of", "change_from", "index_to", "difference_from", "show")
+    LATER: ClassVar[tuple[str, ...]] = ("share_of", "change_from", "index_to", "difference_from", "show", "sum_of")
     measure: str
     share_of: tuple[str, ...] | None = None
     change_from: str | None = None
     index_to: str | None = None
     difference_from: tuple[str, str] | None = None
     show: Literal["percent"] | None = None
+    sum_of: SumOf | None = None
 
     @property
     def kind(self) -> ComparedKind:
@@ -46,6 +49,8 @@ class ComparedNumber(GrownValue):
             return "index"
         if self.difference_from is not None:
             return "difference"
+        if self.sum_of is not None:
+            return "sum"
         return "growth" if self.show == "percent" else "change"
 
     @property
@@ -93,6 +98,10 @@ class ComparedNumber(GrownValue):
                 column=columns.get(column, column),
                 key=key,
             )
+        if self.sum_of == "ytd":
+            return phrase("{measure} since the beginning of the year", measure=measure)
+        if self.sum_of is not None:
+            return phrase("{measure} of the last {count} periods together", measure=measure, count=self.sum_of)
         if self.change_from == PREVIOUS:
             if self.show == "percent":
                 return phrase("by how many percent {measure} has grown since the period before", measure=measure)

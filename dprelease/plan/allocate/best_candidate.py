@@ -326,15 +326,16 @@ def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
     """The candidates that a domain may take; sums along a column have Gaussian noise, and their budget is a rho."""
     noise, asked = planning.spec.privacy.noise, list(planning.spec.queries.values())
     able = [each for each in CANDIDATES if planning.lowering.takes(each.form, queries)]
+    names = list(planning.spec.queries)
+    measures = [each for at in queries for each in planning.lowering.measures.get(names[at], {}).values()]
+    ranged = any(asked[at].ranges is not None or asked[at].series is not None for at in queries)
+    ranged = ranged or any(each.gaussian for each in measures)
+    possible = [each for each in able if each.noise == "gaussian" or not ranged]
     if noise in ("auto", "knorm"):
-        names = list(planning.spec.queries)
-        measures = [each for at in queries for each in planning.lowering.measures.get(names[at], {}).values()]
-        ranged = any(asked[at].ranges is not None for at in queries) or any(each.gaussian for each in measures)
-        possible = [each for each in able if each.noise == "gaussian" or not ranged]
         tables = any("knorm" in planning.lowering.workloads.get(names[at], {}) for at in queries)
         norm = [each for each in possible if each.form.knorm and not each.form.random_scale]
         return possible if noise == "auto" else [each for each in norm if each.form.pure or not tables]
-    return [each for each in able if each.noise == noise and not each.form.knorm]
+    return [each for each in possible if each.noise == noise and not each.form.knorm]
 
 
 def _nothing(errors: Sequence[PlanError], reasons: Mapping[str, None]) -> PlanError:

@@ -160,6 +160,7 @@ def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction)
         tables=draft.tables,
         common=None if draft.together is None or mechanism != "discrete_gaussian" else draft.together.common,
         clipped_by=draft.clipped_by,
+        series=draft.series,
     )
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.ranges import variances_of
+from dprelease.estimate.series import law_of_sum
 from dprelease.estimate.workloads.design import Design
 from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.estimate.workloads.zeros import cell_variances
@@ -23,7 +24,9 @@ from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Worklo
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import round_up
 
-__all__ = ["error_of_sums", "mean_noise", "outputs", "reach_of"]
+BEFORE_THE_FIRST = "reaches back before the first period of the series"
+
+__all__ = ["BEFORE_THE_FIRST", "error_of_sums", "mean_noise", "outputs", "reach_of"]
 
 
 def outputs(
@@ -176,9 +179,11 @@ def _output(
 def _compared(
     query: PlannedQuery, label: str, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction
 ) -> Output:
-    """The accuracy of a column that compares a measure."""
+    """The accuracy of a column that compares a measure, or of a sum of its periods."""
     asked = query.compare[label]
     feeds = query.inputs[asked.measure]
+    if asked.sum_of is not None:
+        return _of_periods(query, label, steps, confidence)
     drawn, cells = drawn_laws(query, asked.measure, steps), [steps[feed.step].law for feed in feeds]
     if query.totals is not None:
         cells = laws_of_measure(query, asked.measure, catalog, steps)[query.totals.sets[0]]
@@ -194,6 +199,29 @@ def _compared(
         standard_error=error,
         margin=margin,
         why_null=expected.why_null,
+    )
+
+
+def _of_periods(query: PlannedQuery, label: str, steps: Mapping[str, Measured], confidence: Fraction) -> Output:
+    """The accuracy of a sum of periods that share their noise."""
+    asked, series = query.compare[label], query.series
+    (feed,) = query.inputs[asked.measure]
+    step = steps[feed.step]
+    if series is None or asked.sum_of is None or not isinstance(step, Step) or step.series is None:
+        raise ValueError(f"{query.name}.{label} is a sum of periods that share no noise")
+    length = series.length(asked.sum_of)
+    found = Expected(why_null=BEFORE_THE_FIRST)
+    if length is not None:
+        law, unit = law_of_sum(step.series, step.scale, length), float(step.parts[feed.part].grid)
+        found = Expected(math.sqrt(law.variance) * unit, law.margin(confidence) * unit)
+    return Output(
+        query=query.name,
+        table=query.table,
+        measure=label,
+        steps=(step.id,),
+        standard_error=None if found.standard_error is None else round_up(Fraction(found.standard_error), 6),
+        margin=None if found.margin is None else round_up(Fraction(found.margin), 6),
+        why_null=found.why_null,
     )
 
 

@@ -20,6 +20,7 @@ from dprelease.plan.document.plan import (
 )
 from dprelease.plan.document.publish import Derived, Publish
 from dprelease.plan.document.ranges import PlannedRanges
+from dprelease.plan.document.series import PlannedSeries
 from dprelease.plan.document.step import Answer, Feed, JointTable, Selecting, Step
 from dprelease.plan.document.totals import PlannedTotals, TotalTable
 from dprelease.plan.document.workload import PostProcess, Take, Workload
@@ -46,6 +47,7 @@ __all__ = [
     "Piece",
     "PlannedQuery",
     "PlannedRanges",
+    "PlannedSeries",
     "PlannedTotals",
     "PostProcess",
     "Publish",

@@ -25,6 +25,7 @@ from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.pieces import Piece, pieces_of
 from dprelease.plan.document.publish import Derived, Publish
 from dprelease.plan.document.ranges import PlannedRanges
+from dprelease.plan.document.series import PlannedSeries
 from dprelease.plan.document.step import Feed, Step
 from dprelease.plan.document.totals import PlannedTotals
 from dprelease.plan.document.workload import Workload
@@ -80,9 +81,10 @@ class PlannedQuery(Grouping):
         ranges: Which sums along an ordered column it has instead of the counts of the cells.
         totals: Which totals it has beside its cells; ``inputs`` are of the cells.
         compare: Further columns that are made of the published numbers, by name, behind the measures.
+        series: Which series over periods it is a period of; its sums are in ``compare``.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges", "totals", "compare")
+    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges", "totals", "compare", "series")
     name: str
     title: str
     measures: dict[str, AnyMeasure]
@@ -96,6 +98,7 @@ class PlannedQuery(Grouping):
     ranges: PlannedRanges | None = None
     totals: PlannedTotals | None = None
     compare: dict[str, ComparedNumber] = {}
+    series: PlannedSeries | None = None
 
 
 class Output(Value):
@@ -257,6 +260,12 @@ class ReleasePlan(GrownValue):
     def taken(self, step_id: str) -> Measured:
         """The step or the invariant of that id."""
         return next(each for each in self.measured if each.id == step_id)
+
+    @property
+    def series(self) -> dict[str, PlannedSeries]:
+        """By the id of every draw of a series: the series."""
+        shared = ((each, each.series) for each in self.queries if each.series is not None)
+        return {feed.step: series for query, series in shared for feeds in query.inputs.values() for feed in feeds}
 
     def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
         """The key columns of a query, in published order."""

@@ -11,6 +11,8 @@ from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
+from dprelease.catalog.series.band import BandDraw
+from dprelease.estimate.series import law_of_sum
 from dprelease.noise import Law
 from dprelease.plan.document.mechanisms import Choosing, event_of, law_of, selection_of
 from dprelease.privacy.event import Event, Sensitivity
@@ -89,6 +91,9 @@ class Step(GrownValue):
             aggregate counts by the columns of the first.
         clipped_by: The step that chooses the clip of its sum, and is drawn and committed before it.
         above: For a step that chooses a clip: about how many rows shall lie above it.
+        series: For a query whose periods share their noise: which draw of its series it is; the sensitivity is that of
+            all draws of the series together, it and the scale are in steps of their lattice, and the law is that of the
+            estimate of the period, in grid steps.
     """
 
     LATER: ClassVar[tuple[str, ...]] = (
@@ -100,6 +105,7 @@ class Step(GrownValue):
         "common",
         "clipped_by",
         "above",
+        "series",
     )
     id: str
     answers: tuple[Answer, ...]
@@ -121,6 +127,7 @@ class Step(GrownValue):
     common: Fraction | None = Field(default=None, ge=0)
     clipped_by: str | None = None
     above: int | None = Field(default=None, ge=1)
+    series: BandDraw | None = None
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -192,7 +199,12 @@ class Step(GrownValue):
 
     @property
     def law(self) -> Law:
-        """The public distribution of the noise on one number, in grid steps; of a choice, on its score."""
+        """The public distribution of the noise on one number, in grid steps; of a choice, on its score.
+
+        Of a draw of a series that on the estimate of its period, which is made of all draws up to it.
+        """
+        if self.series is not None:
+            return law_of_sum(self.series, self.scale)
         return law_of(
             self.mechanism,
             self.scale,

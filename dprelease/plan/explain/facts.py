@@ -14,6 +14,7 @@ from typing import Any
 from dprelease.errors import PlanError, UnsupportedEvent
 from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.explain.rounding import grid_facts
+from dprelease.plan.explain.shared_noise import series_facts
 from dprelease.plan.explain.totals import totals_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
@@ -103,6 +104,7 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         "considered": [each.model_dump(mode="json") for each in plan.considered],
         "naive": None if plan.naive is None else plan.naive.model_dump(mode="json"),
         "unspent": plan.unspent,
+        **({"series": series_facts(plan)} if plan.series else {}),
         **_revisions(plan),
         **({"grids": grids} if (grids := grid_facts(plan)) else {}),
         **({"allocation": plan.allocation} if plan.allocation else {}),

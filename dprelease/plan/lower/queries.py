@@ -21,6 +21,7 @@ from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
+from dprelease.plan.lower.series import LoweredSeries, lowered_series
 from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.totals import drawn_groupings, planned_totals, table_id, with_feeds
 from dprelease.plan.lower.unscaled import (
@@ -67,6 +68,7 @@ class Lowering:
     invariants: Mapping[str, Invariant]
     ranges: Mapping[str, LoweredRanges]
     totals: Mapping[str, PlannedTotals]
+    series: Mapping[str, LoweredSeries]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
@@ -93,7 +95,7 @@ class Lowering:
                 groupings[name] = invariants[name].aggregate.grouping
                 continue
             domain = name if query.budget is not None else ""
-            if query.top_k is not None:
+            if query.top_k is not None or query.series is not None:
                 continue
             cells = [groupings[name]]
             if (found := planned_totals(name, query, catalog)) is not None:
@@ -104,7 +106,10 @@ class Lowering:
                 for label, measure in measures[name].items():
                     group.append(Asking(at, name, label, measure, expected_rows(query.expect, measures[name], label)))
         quantities, groups = grouped(wanted, catalog)
-        return cls(spec, catalog, quantities, groups, measures, groupings, workloads, invariants, ranges, totals)
+        series = lowered_series(spec, catalog, groupings, measures)
+        return cls(
+            spec, catalog, quantities, groups, measures, groupings, workloads, invariants, ranges, totals, series
+        )
 
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
@@ -185,6 +190,7 @@ class Lowering:
         for asked_as_one in workloads.values():
             drafts += asked_as_one.drafts
         drafts += [asked.draft for asked in self.ranges.values()]
+        drafts += [draft for each in self.series.values() for draft in each.drafts.values()]
         found = self._lowered(drafts, feeds, selected, workloads)
         return replace(found, clips=paid_for_clips(clips_drawn, clips)) if clips_drawn else found
 
@@ -325,9 +331,9 @@ class Lowering:
                 exact = self.invariants[name]
                 asked.append(partial(self._planned, name, query, {exact.measure: (Feed(step=exact.id),)}, None))
                 continue
-            if (sums := self.ranges.get(name)) is not None:
-                terms.append(Term(at, sums.label, ((first[sums.draft.id], sums.weight),)))
-                asked.append(partial(self._planned, name, query, {sums.label: (Feed(step=sums.draft.id),)}, None))
+            if (alone := self.ranges.get(name) or self.series.get(name)) is not None:
+                terms += alone.terms(at, first, self.measures[name])
+                asked.append(partial(self._planned, name, query, alone.inputs, None))
                 continue
             own = drafts[selected[name]].id if name in selected else None
             if name in selected:
@@ -379,7 +385,7 @@ class Lowering:
         if asked in self._known:
             return cast(PlannedQuery, self._known[asked])
         listed = Ranking(k=query.k or 1, step=own) if query.top_k is not None and own is not None else None
-        hidden = query.suppress
+        hidden, shared = query.suppress, self.series.get(name)
         found = self._known[asked] = PlannedQuery(
             **dict(self.groupings[name]),
             name=name,
@@ -392,7 +398,8 @@ class Lowering:
             expect=dict(query.expect),
             ranges=self.ranges[name].planned if name in self.ranges else None,
             totals=totals,
-            compare={label: each.planned for label, each in query.compare.items()},
+            compare=shared.compare if shared else {label: each.planned for label, each in query.compare.items()},
+            series=shared.planned if shared else None,
             goal=self._goals[self._places[name]],
         )
         return found

@@ -11,6 +11,7 @@ the tests hold it against them). Up to 128 keys the square root of the matrix of
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -24,10 +25,12 @@ from dprelease.catalog.sensitivity import limits_of
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.mirrored import least_eigenvalue
 from dprelease.estimate.ranges import Which, variances_of
+from dprelease.measures import Measure
 from dprelease.plan.design.mirrored import MIRRORED_GRAIN, mirrored_line
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
-from dprelease.plan.document import Answer, Considered
+from dprelease.plan.document import Answer, Considered, Feed
 from dprelease.plan.document.ranges import PlannedRanges
+from dprelease.plan.lower.lowered import Term
 from dprelease.plan.lower.unscaled import ROOT_GRAIN, UnscaledStep, additive
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.unit import Neighboring
@@ -66,6 +69,21 @@ class LoweredRanges:
     draft: UnscaledStep
     weight: float
     considered: tuple[Considered, ...]
+
+    @property
+    def inputs(self) -> dict[str, tuple[Feed, ...]]:
+        """What feeds its number."""
+        return {self.label: (Feed(step=self.draft.id),)}
+
+    def terms(self, query: int, first: Mapping[str, int], measures: Mapping[str, Measure]) -> list[Term]:
+        """What planning sees of it: the mean of its sums.
+
+        Args:
+            query: Its place in the spec.
+            first: The place of every draft, by its id.
+            measures: By name; it has one, whose sums are told by the draw.
+        """
+        return [Term(query, self.label, ((first[self.draft.id], self.weight),))]
 
 
 def lowered_ranges(

@@ -18,9 +18,11 @@ from dprelease.catalog.sensitivity import (
     sensitivity,
     sensitivity_of_parts,
 )
+from dprelease.catalog.series.band import BandDraw
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BrokenPromiseError
 from dprelease.estimate.ranges import variances_of
+from dprelease.estimate.series import law_of_sum
 from dprelease.noise import Law, OptimalSelection
 from dprelease.noise.mechanisms.knorm import gauge
 from dprelease.noise.mechanisms.random_scale import FEWEST_SCALED
@@ -99,6 +101,7 @@ class UnscaledStep:
         tables: Where ``ball`` is ``tables``: all tables that are drawn together.
         together: For a workload whose draws are bounded together: its part of that.
         clipped_by: The step that chooses the clip of its sum.
+        series: For a query whose periods share their noise: which draw of its series it is.
     """
 
     id: str
@@ -125,6 +128,7 @@ class UnscaledStep:
     tables: tuple[JointTable, ...] = ()
     together: Together | None = None
     clipped_by: str | None = None
+    series: BandDraw | None = None
 
     @property
     def squared(self) -> Fraction:
@@ -160,7 +164,9 @@ class UnscaledStep:
         return self.event(mechanism, scale) if whole is None else whole
 
     def law(self, mechanism: str, scale: Fraction) -> Law:
-        """The law of one of its noisy numbers at a scale; of a choice, that of its score."""
+        """The law of one of its noisy numbers at a scale; of a choice, that of its score; of a series, of a period."""
+        if self.series is not None:
+            return law_of_sum(self.series, scale)
         return mechanisms.law_of(
             mechanism,
             scale,

@@ -22,6 +22,7 @@ from statistics import NormalDist
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Feed, Measured, Output, PlannedQuery, ReleasePlan, Step, TotalTable
 from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.series.shared_noise import check_sums
 
 __all__ = ["check_compared", "feeds_of_totals"]
 
@@ -113,6 +114,9 @@ def check_compared(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[s
     Raises:
         BrokenPromiseError: Saying what.
     """
+    if query.series is not None:
+        check_sums(plan, query, told)
+        return
     plain = not query.private and query.ranking is None and query.ranges is None and query.workload is None
     require(not query.compare or plain, f"{query.name} compares numbers that have no rows of public keys")
     for label, asked in query.compare.items():

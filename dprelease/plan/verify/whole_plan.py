@@ -35,6 +35,7 @@ from dprelease.plan.verify.pairs import check_pairs
 from dprelease.plan.verify.periods import misread, unparted, untied
 from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify.residual import check_residual
+from dprelease.plan.verify.series.shared_noise import check_shared, check_shared_step
 from dprelease.plan.verify.shares.parts import are_whole, check_apart, is_parted
 from dprelease.plan.verify.totals import feeds_of_totals
 from dprelease.plan.verify.workloads import check_invariants, check_workloads, check_zeros, feeds_of_workloads
@@ -66,11 +67,15 @@ def _derived(plan: ReleasePlan) -> Loss:
     _check_times(plan)
     _check_accounts(plan)
     for step in plan.steps:
+        if step.series is not None:
+            check_shared_step(plan, step)
+            continue
         check_step = check_apart if is_parted(step) else check_reach if step.residual is None else check_residual
         (check_step if step.factor is None else check_factor)(plan, step)
         require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
     check_clips(plan)
     check_ranges(plan)
+    check_shared(plan)
     check_groups(plan)
     _check_goals(plan)
     check_outputs(plan)

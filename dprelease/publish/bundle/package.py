@@ -30,7 +30,7 @@ from dprelease.publish.bundle.research import moved_file, research_paths
 from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
 from dprelease.publish.columns import check_queries
 from dprelease.publish.comparing.columns import compared_tables
-from dprelease.publish.comparing.earlier import EarlierRelease, earlier_files
+from dprelease.publish.comparing.earlier import EarlierRelease, draws_of, earlier_files
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import KINDS_OF_TEXTS, TEXTS
 from dprelease.publish.layouts import filed
@@ -150,7 +150,7 @@ def bundle_files(
         shown = type(plan).from_canonical(
             text if look is None else shown.canonical()
         )  # equal plans, equal bytes: mappings in canonical order
-        inputs = inputs_of(shown, measurements)
+        inputs = inputs_of(shown, measurements, draws_of(earlier))
         tables = queries_as_tables(shown, inputs)
         derived = derived_tables(shown, tables, inputs, seed_of(measurements))
         tables = compared_tables(shown, tables, inputs, earlier)

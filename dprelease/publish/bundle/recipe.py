@@ -22,6 +22,7 @@ from dprelease.publish.accounting.plan_words import quantity_words
 from dprelease.publish.base import measure_names
 from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
 from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons
+from dprelease.publish.bundle.recipe_of_series import recipe_of_series
 from dprelease.publish.measured import TOP_K, step_of_sums
 
 __all__ = ["holds", "recipe"]
@@ -133,7 +134,7 @@ def variance_of(step: Step) -> str | None:
     """
     if step.mechanism not in {**MECHANISMS, **JOINT_MECHANISMS, **TABLES_MECHANISMS}:
         return None
-    found = Fraction(step.law.variance) * _SLACK
+    found = Fraction(step.law.variance if step.series is None else step.scale**2) * _SLACK  # of a draw, not a period
     return round_up(min(found, step.scale**2) if step.mechanism == "discrete_gaussian" else found, 15)
 
 
@@ -174,6 +175,7 @@ def recipe(
         **({"compared": compared} if (compared := recipe_of_comparisons(plan)) else {}),
         **({"ranges": ranges} if ranges else {}),
         **({"totals": totals} if totals else {}),
+        **({"series": series} if (series := recipe_of_series(plan)) else {}),
         **({"classes": classes} if classes else {}),
         **({"invariants": exact} if exact else {}),
     }
@@ -230,6 +232,8 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
     elif query.ranges is not None:
         inputs, formula = [(step, 1) for step, _ in inputs], f"ranges {query.name}"
         along = f", added up along {query.ranges.of}"
+    elif query.series is not None:
+        formula = f"series {query.name}"
     else:
         parts = [plan.taken(step).parts[part - 1] for step, part in inputs]
         made = query.measures[name].formula([FormulaTerm(f"x{at}", part) for at, part in enumerate(parts, start=1)])

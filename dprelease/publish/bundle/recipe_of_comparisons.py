@@ -21,7 +21,7 @@ _COMPARED = {
 def recipe_of_comparisons(plan: ReleasePlan) -> list[dict[str, Any]]:
     """The columns that are made of published numbers, before any of these is rounded."""
     found = []
-    for query in plan.queries:
+    for query in (each for each in plan.queries if each.series is None):
         for name, asked in query.compare.items():
             of_count = asked.kind in ("change", "difference")
             figures = plan.publish.figures

@@ -103,6 +103,7 @@ def _plain(plan: ReleasePlan) -> list[PlannedQuery]:
         query
         for query in plan.queries
         if query.workload is None and query.ranges is None and query.totals is None and query.measures
+        and query.series is None
         and query.selection is None and query.ranking is None
     ]  # fmt: skip
 
@@ -135,6 +136,8 @@ def _readme(plan: ReleasePlan) -> bytes:
     parts = [_text("measurements.md")]
     if plan.workloads:
         parts.append(_text("workloads.md"))
+    if plan.series:
+        parts.append(_text("series.md"))
     after = {name for each in plan.workloads for name in each.post}
     if after & {"nonnegative", "integer"}:
         parts.append(_text("moved.md"))

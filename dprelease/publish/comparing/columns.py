@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate import PublishedMeasure, PublishedTable, statuses
+from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
 from dprelease.estimate.figures import ShowRules
+from dprelease.estimate.series import law_of_sum, sum_of_last
 from dprelease.measures import Possible
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.comparing.distances import stand_out
@@ -43,7 +45,8 @@ def compared_tables(
     queries = {query.name: query for query in plan.queries}
     if not any(query.compare for query in queries.values()):
         return tuple(tables)
-    known = {period: (each.plan, each.inputs) for period, each in earlier.items()}
+    looked = {period_of(plan, each) for query in queries.values() for each in query.compare.values()}
+    known = {period: (each.plan, each.inputs) for period, each in earlier.items() if period in looked}
     return tuple(
         _with_columns(plan, queries[table.name], table, inputs, known) if queries[table.name].compare else table
         for table in tables
@@ -57,6 +60,8 @@ def _with_columns(
     inputs: Inputs,
     known: Mapping[str, tuple[ReleasePlan, Inputs]],
 ) -> PublishedTable:
+    if query.series is not None:
+        return replace(table, measures=(*table.measures, *_sums(plan, query, table, inputs)))
     now = Levels.of(plan, query, inputs)
     before: dict[str, Levels] = {}
     for period, (other, measured) in known.items():
@@ -73,6 +78,51 @@ def _with_columns(
             figures = _at_the_base(table.cells)
         made.append(_column(plan, name, asked, looked, figures, shown[asked.measure]))
     return replace(table, measures=(*table.measures, *made))
+
+
+def _sums(plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, inputs: Inputs) -> Iterator[PublishedMeasure]:
+    """The sums of the last periods of every measure of a series, in whole parts of a grid step, so that they agree."""
+    rules = ShowRules(
+        plan.publish.unreliable_above,
+        plan.publish.unreliable_show,
+        plan.publish.intervals == "nearest",
+        plan.publish.figures,
+    )
+    shown, series = {each.name: each for each in table.measures}, query.series
+    for name in (each for each in number_names(plan, query) if each in query.compare):
+        asked = query.compare[name]
+        step, measure = plan.step(query.inputs[asked.measure][0].step), query.measures[asked.measure]
+        length = None if series is None or asked.sum_of is None else series.length(asked.sum_of)
+        grid, periods = float(step.parts[0].grid), inputs.periods.get(step.id, ())
+        value = sum_of_last(periods, length, table.cells) * grid
+        law = None if length is None or step.series is None else law_of_sum(step.series, step.scale, length)
+        blank = np.isnan(value) | np.isnan(shown[asked.measure].value)
+        error = np.full(table.cells, np.nan if law is None else math.sqrt(law.variance) * grid)
+        margin = np.full(table.cells, np.nan if law is None else law.margin(plan.publish.confidence) * grid)
+        bounds = measure.bounds(step.parts)
+        lower, upper = interval(value, margin, bounds, nearest=rules.nearest)
+        caution, weak, hidden = rules.judged(value, margin, lower, upper, bounds, blank, counts=measure.is_count)
+        yield PublishedMeasure(
+            name=name,
+            measure=None,
+            value=_held(value, hidden),
+            standard_error=_held(error, hidden),
+            margin=_held(margin, hidden),
+            lower=_held(lower, hidden),
+            upper=_held(upper, hidden),
+            status=statuses(blank, weak, caution),
+            places=None,
+            integer=False,
+            held=plan.publish.figures is not None,
+            compared=asked,
+        )
+
+
+def _held(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:
+    """The numbers that are shown, never a negative zero; read-only."""
+    made = np.where(hidden, np.nan, numbers) + 0.0
+    made.flags.writeable = False
+    return made
 
 
 def _at_the_base(rows: int) -> ComparedRows:
@@ -107,9 +157,7 @@ def _column(
     whole_steps = asked.kind in ("change", "difference") and own.integer and own.places == 0
 
     def shown(numbers: Floats) -> Floats:
-        made = np.where(hidden, np.nan, numbers) + 0.0
-        made.flags.writeable = False
-        return made
+        return _held(numbers, hidden)
 
     return PublishedMeasure(
         name=name,

@@ -19,6 +19,7 @@ from dprelease.errors import PlanError
 from dprelease.measures.comparing.comparison import PREVIOUS, ComparedNumber
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.explain.series_terms import differing_terms
 from dprelease.publish.base import ComparedWith
 from dprelease.publish.measured import Inputs, noisy_part
 from dprelease.spec.period import preceding, span
@@ -27,6 +28,7 @@ __all__ = [
     "FOLDER",
     "EarlierRelease",
     "compared_with",
+    "draws_of",
     "earlier_files",
     "earlier_in",
     "needed_periods",
@@ -84,9 +86,15 @@ def period_of(plan: ReleasePlan, asked: ComparedNumber) -> str | None:
 
 
 def needed_periods(plan: ReleasePlan) -> tuple[str, ...]:
-    """The periods that a plan looks back to, but for its own."""
-    found = (period_of(plan, each) for query in plan.queries for each in query.compare.values())
+    """The periods that a plan looks back to, but for its own: to compare with, or as periods of its series."""
+    found = {period_of(plan, each) for query in plan.queries for each in query.compare.values()}
+    found |= {period for query in plan.queries if query.series is not None for period in query.series.periods}
     return tuple(sorted({each for each in found if each is not None and each != plan.release.period}))
+
+
+def draws_of(earlier: Mapping[str, EarlierRelease]) -> dict[str, Mapping[str, tuple[int, ...]]]:
+    """By period and step what was measured in earlier releases, as a series takes it."""
+    return {period: each.measurements for period, each in earlier.items()}
 
 
 def taken_steps(plan: ReleasePlan, names: set[str]) -> tuple[str, ...]:
@@ -124,6 +132,7 @@ def taken_from(
     names = {
         query.name for query in plan.queries if any(period_of(plan, each) == period for each in query.compare.values())
     }
+    names |= {query.name for query in plan.queries if query.series is not None and period in query.series.periods}
     require_alike(plan, earlier, period)
     steps = taken_steps(earlier, names)
     return EarlierRelease(
@@ -156,6 +165,9 @@ def require_alike(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:
         PlanError: DPR-P331, saying what differs.
     """
     for query in plan.queries:
+        if query.series is not None and period in query.series.periods:
+            _require_same_series(plan, query, earlier, period)
+            continue
         asked = {each.measure for each in query.compare.values() if period_of(plan, each) == period}
         if not asked:
             continue
@@ -168,6 +180,17 @@ def require_alike(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:
                 hint="leave `compare` out until two periods are published alike, or compare with another period",
                 code="DPR-P331",
             )
+
+
+def _require_same_series(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, period: str) -> None:
+    differs = differing_terms(plan, query, earlier)
+    if differs:
+        raise PlanError(
+            f"query {query.name!r} is of another series than {period}: {differs} differs",
+            detail="periods that share their noise have the same band, noise, rows and cells",
+            hint="begin a new series with this period",
+            code="DPR-P331",
+        )
 
 
 def _differs(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, other: PlannedQuery, asked: set[str]) -> str:

@@ -28,7 +28,18 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
     if query is None or not query.compare:
         return []
     shown = {each.name: each.shown for each in table.measures}
-    return [*_shares(query, shown), *_earlier(plan, query, facts, shown), *marks_words(table)]
+    return [*_sums(query, shown), *_shares(query, shown), *_earlier(plan, query, facts, shown), *marks_words(table)]
+
+
+def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
+    names = [told for name, told in shown.items() if name in query.compare and query.compare[name].kind == "sum"]
+    if names:
+        yield phrase_many(
+            "{names}: a sum of published periods, whose noise is shared; the interval takes that into account.",
+            "{names}: sums of published periods, whose noise is shared; the intervals take that into account.",
+            len(names),
+            names=", ".join(names),
+        )
 
 
 def _shares(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
@@ -111,6 +122,7 @@ def marks_words(table: PublishedTable) -> list[str]:
 
 def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
     """Sentences of the accounting page: which bundles were read, and that this cost nothing."""
+    shared = {period for query in plan.queries if query.series for period in query.series.periods[:-1]}
     found = [
         phrase(
             "Some columns compare with {period}, as it was published ({which}, plan {plan_fingerprint}). Its noisy "
@@ -120,8 +132,10 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
             plan_fingerprint=each.plan_fingerprint[:12],
         )
         for each in facts.earlier
+        if each.period not in shared
     ]
-    known = {each.period for each in facts.earlier}
+    found += _shared_words(plan)
+    known = {each.period for each in facts.earlier} | shared
     missing = [each for each in needed_periods(plan) if each not in known]
     if missing:
         found.append(
@@ -131,3 +145,23 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
             )
         )
     return found
+
+
+def _shared_words(plan: ReleasePlan) -> Iterator[str]:
+    """What was charged when, of queries whose periods share their noise."""
+    for query in plan.queries:
+        series = query.series
+        if series is None:
+            continue
+        again = list(reversed(series.periods[:-1]))[: series.band.periods - 1]
+        yield (
+            f"The periods of {query.name} share their noise since {series.periods[0]}. This release is charged now for "
+            f"all draws that will ever read the rows of {series.periods[-1]}: its own, and those of the "
+            f"{series.band.periods - 1} periods after it, by the same plan."
+        )
+        if again:
+            which = again[0] if len(again) == 1 else f"{again[-1]} to {again[0]}"
+            yield (
+                f"For its draw of {query.name} the rows of {which} were read again, which was charged with the "
+                "releases of those periods. What was measured for earlier periods is public, and costs nothing to use."
+            )

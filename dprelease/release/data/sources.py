@@ -20,7 +20,7 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,6 +261,7 @@ class RunSources:
         engine: Engine,
         key: SourceKey,
         accept: str = "",
+        rows: Callable[[], Mapping[str, str]] = dict,
     ) -> Pinned:
         """Fingerprint every table before it is read, and record it, or hold it against the record.
 
@@ -271,6 +272,7 @@ class RunSources:
             engine: What will read them.
             key: For the hashes.
             accept: Why changed data are accepted; empty: they are not. Recorded only if they have changed.
+            rows: Makes a keyed hash of the rows of the release's own period for each table of a series; asked once.
 
         Raises:
             Unavailable: If a file is missing; ``begun`` is then False, unless it vanished meanwhile.
@@ -287,7 +289,7 @@ class RunSources:
         hashes = fingerprints(engine, tables, key)
         hit("source.read")
         if recorded is None:
-            self._first(ledger, identity, hashes, key, accept)
+            self._first(ledger, identity, hashes, key, accept, rows())
         elif differing := _differing(recorded, hashes):  # with another key, all of them
             if not accept:
                 raise _changed(release, differing)
@@ -303,15 +305,21 @@ class RunSources:
         return Pinned(engine, dict(tables), key, hashes, release)
 
     def _first(
-        self, ledger: Ledger, identity: Identity, hashes: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
+        self,
+        ledger: Ledger,
+        identity: Identity,
+        hashes: Mapping[str, tuple[str, ...]],
+        key: SourceKey,
+        accept: str,
+        rows: Mapping[str, str],
     ) -> None:
         """Record what is read for the first time; with a reason where the ledger knows another key."""
         try:
-            ledger.source(*identity, hashes, key.id)
+            ledger.source(*identity, hashes, key.id, rows=rows)
         except LedgerError as error:
             if not accept or error.code != "DPR-L151":
                 raise
-            ledger.source(*identity, hashes, key.id, accepted=accept)
+            ledger.source(*identity, hashes, key.id, accepted=accept, rows=rows)
 
 
 def _differing(recorded: SourcesRead, hashes: Mapping[str, tuple[str, ...]]) -> list[str]:

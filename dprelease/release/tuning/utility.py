@@ -47,6 +47,7 @@ from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
+from dprelease.release.series import refuse_series
 from dprelease.release.tuning.error_figures import Errors, ErrorSums
 from dprelease.release.tuning.fine_grids import unrounded
 from dprelease.release.tuning.stand_in import UTILITY, require_consent, require_outside, require_terminal, stand_in
@@ -123,6 +124,7 @@ def utility(
     target = open_target(path, period)
     require_outside(target.project, out)
     plan = plan_release(target)
+    refuse_series(plan, "utility")
     references = reference_tables(plan.catalog, target.project.folder)
     with ExitStack() as opened:
         rehearsal = Rehearsal.begin() if synthetic else None

@@ -26,6 +26,7 @@ from dprelease.spec.checks.published.after import (
 from dprelease.spec.checks.published.compare import check_compare
 from dprelease.spec.checks.published.names import check_names
 from dprelease.spec.checks.ranges import check_range_query
+from dprelease.spec.checks.series import check_series
 from dprelease.spec.checks.totals import check_totals
 from dprelease.spec.checks.units import check_query_bounds, check_unit
 from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_of_labels
@@ -100,6 +101,8 @@ def _check_query(
         check_range_query(spec, name, query, table, findings)
     if query.totals is not None and query.marginals is None:
         check_totals(spec, name, query, table, findings)
+    if query.series is not None:
+        check_series(spec, name, query, table, findings)
     if query.compare:
         check_compare(spec, name, query, table, findings)
     if query.marginals is not None:

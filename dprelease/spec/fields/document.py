@@ -43,6 +43,7 @@ from dprelease.spec.fields.queries import (
     TargetSpec,
 )
 from dprelease.spec.fields.schedule import ScheduleSpec
+from dprelease.spec.fields.series import SeriesSpec
 from dprelease.spec.fields.sources import SourceSpec
 from dprelease.spec.fields.tables import BoundsSpec, JoinSpec, TableSpec, TimeSpec
 from dprelease.spec.fields.value import SpecValue
@@ -361,6 +362,7 @@ MODELS: Mapping[str, type[Value]] = {
     "queries.*.target.*": TargetSpec,
     "queries.*.marginals": MarginalsSpec,
     "queries.*.ranges": RangesSpec,
+    "queries.*.series": SeriesSpec,
     "queries.*.shares": SharesSpec,
     "invariants": InvariantSpec,
     "derive.*": DeriveSpec,

@@ -28,6 +28,7 @@ from dprelease.spec.fields.clips import chosen_clip
 from dprelease.spec.fields.published.compare import CompareSpec
 from dprelease.spec.fields.published.figures import QueryBases
 from dprelease.spec.fields.published.told import NameSpec, Told
+from dprelease.spec.fields.series import SeriesSpec
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
     MarginalsSpec,
@@ -266,6 +267,7 @@ class QuerySpec(SpecValue, GrownValue):
         "description",
         "condition",
         "names",
+        "series",
     )
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Told = Field("", description="What a reader sees above the table.")
@@ -288,6 +290,9 @@ class QuerySpec(SpecValue, GrownValue):
     ranges: RangesSpec | None = Field(None, description="Sums along an ordered column of `by`, instead of its cells.")
     totals: Totals | None = Field(
         None, description="Further rows, keyed `_total`: one list of columns of `by` for each table of them, or `all`."
+    )
+    series: SeriesSpec | None = Field(
+        None, description="Sums over periods, told well because the periods share their noise."
     )
     levels: Filled | None = Field(
         None, description="With `marginals`: a name under `hierarchies`; every table is made at every level."

@@ -32,13 +32,14 @@ def earlier_check(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
     if tuple(compared_with(each) for _, each in sorted(taken.items())) != facts.earlier:
         return Check(EARLIER, False, "earlier/ holds other releases than facts.json names")
     beside = [each for each in sorted(bundle.folder.resolve().parent.glob("*")) if each.is_dir()]
+    read = [(folder, other) for folder in (*others, *beside) if (other := read_bundle(folder)[0]) is not None]
     found: list[str] = []
     missing: list[str] = []
     for period, each in sorted(taken.items()):
         if (each.release, each.sequence < facts.ledger_sequence) != (plan.release.name, True):
             return Check(EARLIER, False, f"{period} is of another release, or was charged later")
         require_alike(plan, each.plan, period)
-        same = [why for folder in (*others, *beside) if (why := _held_against(each, folder)) is not None]
+        same = [why for folder, other in read if (why := _held_against(each, folder, other)) is not None]
         if any(same):
             return Check(EARLIER, False, next(filter(None, same)))
         (found if same else missing).append(period)
@@ -52,10 +53,9 @@ def earlier_check(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
     return Check(EARLIER, True, told or "none was published before this one")
 
 
-def _held_against(taken: EarlierRelease, folder: Path) -> str | None:
+def _held_against(taken: EarlierRelease, folder: Path, other: OpenedBundle) -> str | None:
     """What differs from the bundle in a folder; empty: nothing; None: it holds another release."""
-    other, _ = read_bundle(folder)
-    if other is None or other.plan is None or other.manifest.ledger.sequence != taken.sequence:
+    if other.plan is None or other.manifest.ledger.sequence != taken.sequence:
         return None
     if (other.manifest.release, other.manifest.period) != (taken.release, taken.period) or other.manifest.rehearsal:
         return None

@@ -24,6 +24,7 @@ from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
 from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts
 from dprelease.publish.columns import PERIOD_COLUMN, REHEARSAL_COLUMN, column_names, table_header
 from dprelease.publish.comparing.columns import compared_tables
+from dprelease.publish.comparing.earlier import draws_of
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import made_again, outline
 from dprelease.publish.formats.cube import PARTS, UNROUNDED, bare_measure, parts_of
@@ -325,7 +326,7 @@ def values_agree(bundle: OpenedBundle, same: Set[str]) -> str:
     endings = [ending for ending in READERS if ending in plan.publish.formats]
     names = [query.name for query in plan.queries]
     unlike = {name for name in names if any(f"tables/{name}.{ending}" not in same for ending in endings)}
-    inputs = inputs_of(plan, measured)
+    inputs = inputs_of(plan, measured, draws_of(bundle.earlier))
     tables = compared_tables(plan, queries_as_tables(plan, inputs, unlike), inputs, bundle.earlier)
     for table in filed(plan, rounded_tables(plan, tables)):
         files = {f"tables/{table.name}.{ending}": ending for ending in endings}

@@ -23,9 +23,9 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
+from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import GRAIN, MOST_PERIODS, Band
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.design.periods.aims import Aim
 
 __all__ = ["best_band", "least_objective", "least_variance"]
 

@@ -1,0 +1,64 @@
+"""The terms of a series: what of its query must be equal in the plans of all of its periods.
+
+Its draws are charged together with the period that reads a row first, as if all had the band, the noise and the rows
+of that plan. A later plan with another band, scale, cells or filter would cost what nobody has charged. What says which
+rows count may not name the period either, for rows of earlier ones are read by the words of the newest plan.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dprelease.canonical import fingerprint
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+
+__all__ = ["differing_terms", "series_terms", "steps_of_series"]
+
+
+def steps_of_series(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Step]:
+    """By measure, the draw of a query with a series."""
+    return {label: plan.step(feeds[0].step) for label, feeds in query.inputs.items()}
+
+
+def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
+    """What must be equal in every period, in words: what it is to what it says, as plain JSON or a fingerprint.
+
+    Args:
+        plan: Of one period.
+        query: With a series.
+
+    Raises:
+        ValueError: If the query has none.
+    """
+    series, table = query.series, plan.catalog.tables[query.table]
+    if series is None:
+        raise ValueError("only a query with a series has its terms")
+    steps = steps_of_series(plan, query)
+    rows = table.model_copy(update={"source": table.source.without_place(), "time": None})
+    declared = json.loads(rows.canonical())
+    for column in declared["columns"]:
+        column |= {"labels": {}, "title": ""}
+    aggregates = {label: json.loads(step.aggregate.canonical()) for label, step in steps.items()}
+    return {
+        "the first period": series.periods[0],
+        "the band": list(series.band.coefficients),
+        "the measures": sorted(steps),
+        "the rows, cells or clips": fingerprint(aggregates),
+        "the table": fingerprint(declared),
+        "the public files": {each.reference: plan.catalog.references[each.reference].sha256 for each in table.joins},
+        "the account": table.account,
+        "the unit": [str(plan.unit), plan.neighboring.value],
+        "the noise": {label: [step.mechanism, str(step.scale)] for label, step in sorted(steps.items())},
+        "the sensitivity": {label: str(step.sensitivity.l2_squared) for label, step in sorted(steps.items())},
+        "the time": None if table.time is None else [table.time.column, table.time.type],
+    }
+
+
+def differing_terms(one: ReleasePlan, of_one: PlannedQuery, other: ReleasePlan) -> str:
+    """The first of the terms in which the plan of another period differs; empty: they are those of one series."""
+    of_other = next((each for each in other.queries if each.name == of_one.name), None)
+    if of_other is None or of_other.series is None:
+        return "the query, which has no series there"
+    mine, theirs = series_terms(one, of_one), series_terms(other, of_other)
+    return next((name for name, said in mine.items() if said != theirs[name]), "")

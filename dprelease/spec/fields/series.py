@@ -1,0 +1,76 @@
+"""``series:`` of a query: sums over its periods that are told well because the periods share their noise."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from dprelease.catalog.series.band import MOST_PERIODS, SumOf
+from dprelease.spec.fields.value import SpecValue
+from dprelease.spec.text.numbers import Numeral
+from dprelease.spec.text.scalars import Period, PositiveWhole, kind_of, refuse
+
+__all__ = ["LONGEST_SUM", "SeriesSpec"]
+
+LONGEST_SUM = 60  # periods; longer ones are as well added up from shorter ones
+_HINT = "write `sums: [3, 12, ytd]`: numbers of periods, and `ytd` for all since January"
+_SUMS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"anyOf": [{"type": "integer", "minimum": 2, "maximum": LONGEST_SUM}, {"const": "ytd"}]},
+}
+
+
+def _sum_of(value: Any) -> SumOf:
+    if value == "ytd":
+        return "ytd"
+    if value == "total":
+        hint = "write the longest sum that is read, such as `sums: [3, 12, ytd]`; earlier ones can be added up"
+        raise refuse("DPR-S761", "is `total`, the sum since the first period, which is not made yet", hint)
+    number = value
+    if isinstance(value, Numeral):
+        number = int(value.text) if value.text.isdecimal() else None
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise refuse("DPR-S760", f"is {kind_of(value)}, neither a number of periods nor `ytd`", _HINT)
+    if not 2 <= number <= LONGEST_SUM:
+        raise refuse("DPR-S760", f"is {number}, not from 2 to {LONGEST_SUM} periods", _HINT)
+    return number
+
+
+def _sums(value: Any) -> Any:
+    if not isinstance(value, list | tuple) or not value:
+        raise refuse("DPR-S760", f"is {'empty' if value in ((), []) else kind_of(value)}, no list of sums", _HINT)
+    found = tuple(map(_sum_of, value))
+    if len(set(found)) < len(found):
+        raise refuse("DPR-S760", "has a sum twice", "list every sum once")
+    return found
+
+
+class SeriesSpec(SpecValue):
+    """Noise that the periods of a product share, so that sums of them err less; a period itself errs a little more."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        populate_by_name=True, json_schema_extra={"required": ["from", "sums"]}
+    )
+    from_: Period = Field(alias="from", description="The first period of the series; another one begins a new series.")
+    sums: Annotated[tuple[SumOf, ...], BeforeValidator(_sums), WithJsonSchema(_SUMS)] = Field(
+        description="Which sums are told beside each period: of the last so many periods, or `ytd`, since January."
+    )
+    look_back: PositiveWhole | None = Field(
+        None,
+        description=f"How many periods are read again each time, at most {MOST_PERIODS}; left out: the longest sum.",
+    )
+    minimize: Literal["relative", "alike"] = Field(
+        "relative", description="Errors against those of independent noise, or of all sums and the period alike."
+    )
+
+    def periods_read(self, year: int) -> int:
+        """How many periods a draw reads at most.
+
+        Args:
+            year: How many periods a year has.
+        """
+        if self.look_back is not None:
+            return self.look_back
+        return min(MOST_PERIODS, max(year if which == "ytd" else which for which in self.sums))

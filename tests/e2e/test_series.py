@@ -1,0 +1,213 @@
+"""A series over months as a user has it: released one by one, checked, made again, and refused where it must be."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from tests.project import command, one_table
+from tests.unit.series_example import POLICY, SERIES, swapped
+
+pytestmark = pytest.mark.slow
+
+MONTHS = ("2024-01", "2024-02", "2024-03", "2024-04")
+SPEC = swapped((SERIES, "series: {from: 2024-01, sums: [2, 6, ytd], look_back: 3}"), ("epsilon: 1/2", "epsilon: 2"))
+SPEC += "publish: {formats: [csv, parquet, html, json], certificate: false}\n"
+
+
+def _rows() -> list[tuple[object, ...]]:
+    chance = random.Random(4)
+    return [
+        (f"{month}-{chance.randint(1, 28):02d}", chance.choice("fm"), chance.randint(-9, 30))
+        for at, month in enumerate((*MONTHS, "2024-05"))
+        for _ in range(200 + 50 * at)
+    ]
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of which four months were released."""
+    made = one_table(tmp_path_factory.mktemp("series"), SPEC, "day,sex,hours", _rows(), POLICY)
+    for period in MONTHS:
+        command(made, "run", "spec.yaml", "--direct", "--period", period)
+    return made
+
+
+@pytest.fixture
+def folder(released: Path) -> Iterator[Path]:
+    """The same project, whose spec, data and bundles are put back afterwards: a ledger knows where it is."""
+    kept = {path: path.read_bytes() for path in released.rglob("*") if path.is_file() and "state" not in path.parts[-2]}
+    yield released
+    for path, data in kept.items():
+        if path.read_bytes() != data:
+            path.write_bytes(data)
+
+
+def _table(folder: Path, period: str) -> list[dict[str, str]]:
+    with (folder / "releases" / "visits" / period / "tables" / "visits.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_sums_agree_with_their_months_to_the_last_digit(released: Path) -> None:
+    months = [_table(released, period) for period in MONTHS]
+
+    for at, rows in enumerate(months):
+        for cell, row in enumerate(rows):
+            own = [Decimal(months[each][cell]["visits"]) for each in range(at + 1)]
+            assert Decimal(row["visits_ytd"]) == sum(own)
+            assert row["visits_last_6"] == ""
+            assert row["visits_last_6_status"] == "blank"
+            if at:
+                assert Decimal(row["visits_last_2"]) == sum(own[-2:])
+            assert float(row["visits_ytd_margin"]) < 2 * float(row["visits_margin"]) * len(own) ** 0.5
+
+
+def test_numbers_are_near_the_truth(released: Path) -> None:
+    """Within six standard errors, of which chance exceeds one in 10^8."""
+    rows = _rows()
+    for period in MONTHS:
+        for row in _table(released, period):
+            true = {
+                "visits": sum(str(day).startswith(period) and sex == row["sex"] for day, sex, _ in rows),
+                "visits_ytd": sum(str(day)[:7] <= period and sex == row["sex"] for day, sex, _ in rows),
+            }
+            for name, count in true.items():
+                assert abs(float(row[name]) - count) < 6 * float(row[f"{name}_se"])
+
+
+def test_a_stranger_works_every_number_out_by_the_recipe(released: Path) -> None:
+    bundle = released / "releases" / "visits" / MONTHS[-1]
+    (told,) = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))["series"]
+    earlier = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((bundle / "earlier").iterdir())]
+    draws = {each["period"]: each["measurements"]["visits.visits"] for each in earlier}
+    recipe = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))
+    (step,) = recipe["steps"]
+    with (bundle / step["file"]).open(encoding="utf-8") as file:
+        draws[MONTHS[-1]] = [int(row["value"]) for row in csv.DictReader(file)]
+    assert tuple(told["periods"]) == MONTHS
+
+    first, *others = told["band"]
+    for cell, row in enumerate(_table(released, MONTHS[-1])):
+        exact: list[int] = []
+        for period in told["periods"]:
+            left = draws[period][cell] * 2**40
+            for each, before in zip(others, reversed(exact), strict=False):
+                left -= each * before
+            exact.append(left // first)
+        parts = [(each * 1000 + 2**39) // 2**40 for each in exact]
+        assert Fraction(row["visits"]) == Fraction(parts[-1], 1000)
+        for each in told["sums"]:
+            wanted = "" if each["count"] is None else str(float(Fraction(sum(parts[-each["count"] :]), 1000)))
+            assert row[each["number"]] == wanted or float(row[each["number"]]) == float(wanted)
+
+
+def test_bundles_are_checked_alone_and_with_those_before_them(folder: Path) -> None:
+    last, before = (f"releases/visits/{period}" for period in (MONTHS[-1], MONTHS[0]))
+
+    assert "FAIL" not in command(folder, "verify", last)
+    assert "FAIL" not in command(folder, "verify", last, "--earlier", before)
+    assert "sound" in command(folder, "ledger", "check")
+    files = {path: path.read_bytes() for path in (folder / last).rglob("*") if path.is_file()}
+    command(folder, "publish", f"visits/{MONTHS[-1]}")
+    command(folder, "run", "spec.yaml", "--direct", "--period", MONTHS[-1])
+    assert files == {path: path.read_bytes() for path in (folder / last).rglob("*") if path.is_file()}
+
+
+def test_each_month_is_charged_once_with_all_of_its_readings(released: Path) -> None:
+    status = json.loads(command(released, "ledger", "status", "--json"))
+    facts = [
+        json.loads((released / "releases" / "visits" / each / "accounting.json").read_text(encoding="utf-8"))
+        for each in MONTHS
+    ]
+
+    assert {each["loss"]["zcdp"]["epsilon"] for each in facts} == {facts[0]["loss"]["zcdp"]["epsilon"]}
+    assert "visits" in json.dumps(status)
+    for each in facts:
+        (account,) = each["accounts"]
+        assert account["before"]["epsilon"] in ("0", "0.0")
+
+
+def _spent(folder: Path) -> str:
+    return command(folder, "ledger", "log")
+
+
+def test_months_are_released_in_order(folder: Path) -> None:
+    said = command(folder, "run", "spec.yaml", "--direct", "--period", "2024-06", code=4)
+
+    assert "DPR-L340" in said
+    assert "2024-05 was not released" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differs"),
+    [
+        ("look_back: 3", "look_back: 2", "the band"),
+        ("epsilon: 2", "epsilon: 1", "the noise"),
+        ("[f, m]", "[f]", "table"),
+    ],
+)
+def test_a_month_by_other_terms_is_refused(folder: Path, old: str, new: str, differs: str) -> None:
+    before, spec = _spent(folder), folder / "spec.yaml"
+    spec.write_text(SPEC.replace(old, new), encoding="utf-8")
+
+    said = command(folder, "run", "spec.yaml", "--direct", "--period", "2024-05", code=4)
+
+    assert "DPR-L341" in said
+    assert differs in said
+    assert _spent(folder) == before
+
+
+def test_a_new_series_may_begin_by_other_terms(folder: Path) -> None:
+    text = SPEC.replace("look_back: 3", "look_back: 2").replace("from: 2024-01", "from: 2025-01")
+    (folder / "spec.yaml").write_text(text, encoding="utf-8")
+
+    command(folder, "run", "spec.yaml", "--direct", "--period", "2025-01")
+
+    assert all(row["visits_last_2"] == "" for row in _table(folder, "2025-01"))
+
+
+def test_a_month_is_not_replaced(folder: Path) -> None:
+    (folder / "people.csv").write_text("day,sex,hours\n", encoding="utf-8")
+
+    said = command(folder, "run", "spec.yaml", "--direct", "--period", MONTHS[-1], "--restate", "wrong", code=4)
+
+    assert "DPR-L344" in said
+
+
+def test_a_bundle_whose_earlier_draws_were_changed_does_not_verify(folder: Path) -> None:
+    path = folder / "releases" / "visits" / MONTHS[-1] / "earlier" / "1.json"
+    text = path.read_text(encoding="utf-8")
+    draws = json.loads(text)["measurements"]["visits.visits"]
+    path.write_text(text.replace(str(draws[0]), str(draws[0] + 4096), 1), encoding="utf-8")
+
+    assert "FAIL" in command(folder, "verify", str(path.parents[1]), code=7)
+
+
+def test_a_rehearsal_is_made_without_what_came_before(folder: Path) -> None:
+    assert "rehearsed" in command(folder, "run", "spec.yaml", "--direct", "--synthetic", "--period", "2024-05").lower()
+
+
+def test_a_month_whose_rows_have_changed_stops_the_series_before_it_is_charged(folder: Path) -> None:
+    before, data = _spent(folder), folder / "people.csv"
+    text = data.read_text(encoding="utf-8")
+    late = text + "2024-03-30,f,1\n"
+
+    for changed in (late, text.replace("2024-04-01,", "2024-04-02,", 1).replace(",f,", ",m,", 1)):
+        data.write_text(changed, encoding="utf-8")
+        said = command(folder, "run", "spec.yaml", "--direct", "--period", "2024-05", code=4)
+        assert "DPR-L342" in said
+        assert "nothing was charged" in said
+    assert _spent(folder) == before
+    # Another order of the rows, and rows of a month that is not read again, change nothing.
+    lines = text.splitlines()
+    data.write_text(
+        "\n".join([lines[0], *reversed(lines[1:]), "2024-01-09,f,3", "2024-09-09,f,3"]) + "\n", encoding="utf-8"
+    )
+    assert "published" in command(folder, "run", "spec.yaml", "--direct", "--period", "2024-05")

@@ -1,0 +1,193 @@
+"""Plans of series: what is drawn, what it costs, what is told of its accuracy; and what the verifier refuses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from dprelease.catalog.series.band import Band, BandDraw
+from dprelease.errors import BrokenPromiseError
+from dprelease.estimate.series import sum_variance
+from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain.series_terms import differing_terms
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.privacy.event import DiscreteGaussian
+from tests.planned import half_sensitivity
+
+from .series_example import SERIES, series_plan, with_step
+
+PERSONS = ("unit: {entity: row}", "unit: {entity: person, per: month}")
+KEPT = (
+    "    time: {column: day, type: date}\n",
+    "    time: {column: day, type: date}\n    unit_id: person\n"
+    "    bounds: {max_rows: 2, truncate: first, order_by: [hours]}\n",
+)
+REPLACED = ("  budget:", "  neighboring: replace_one\n  budget:")
+SUM = ("{visits: {count: rows}}", "{visits: {sum: hours, clip: [-5, 20]}}")
+
+
+def told(plan: ReleasePlan) -> dict[str, tuple[float | None, float | None]]:
+    return {
+        each.measure: (
+            None if each.standard_error is None else float(each.standard_error),
+            None if each.margin is None else float(each.margin),
+        )
+        for each in plan.outputs
+    }
+
+
+def test_the_plan_has_one_draw_whose_loss_is_that_of_all_readings_of_a_period() -> None:
+    plan = series_plan()
+    (step,) = plan.steps
+
+    assert step.series is not None
+    assert step.series.number == 3
+    assert step.sensitivity.l2_squared == step.series.band.squared == 16778934
+    assert isinstance(step.event, DiscreteGaussian)
+    assert step.event.sensitivity == step.sensitivity
+    assert verify(plan) == plan.loss[plan.certified]
+    assert plan.loss[plan.certified].epsilon <= Fraction(1, 2)
+
+
+def test_errors_are_those_of_the_matrix_and_blank_before_the_first_period() -> None:
+    plan, found = series_plan(), told(series_plan())
+    (step,) = plan.steps
+    assert step.series is not None
+    band = step.series.band
+
+    for name, length in (("visits", 1), ("visits_last_3", 3), ("visits_ytd", 3)):
+        error = float(step.scale) * math.sqrt(sum_variance(band, 3, length))
+        assert found[name][0] == pytest.approx(error + 0.0005 * length, rel=1e-5)
+        assert (found[name][1] or 0) >= 1.959963 * error
+        assert found[name][1] == pytest.approx(1.959964 * error + 0.0005 * length, rel=5e-3)
+    assert found["visits_last_12"] == (None, None)
+    assert next(each for each in plan.outputs if each.measure == "visits_last_12").why_null
+
+
+def test_a_year_later_every_sum_is_told() -> None:
+    """At mu = 1: month 1.0967, 12 months 2.3881, year to date of May 1.8144 (the second year's)."""
+    plan = series_plan(("period: 2024-03", "period: 2025-05"))
+    (step,), found = plan.steps, told(plan)
+    mu = math.sqrt(float(step.sensitivity.l2_squared)) / float(step.scale)
+
+    errors = {name: (each[0] or math.nan) * mu for name, each in found.items()}
+    wanted = {"visits": 1.0967, "visits_last_3": 1.5415, "visits_last_12": 2.3881, "visits_ytd": 1.8144}
+    assert errors == pytest.approx(wanted, abs=6e-4)
+
+
+def test_independent_months_cost_the_same_and_sums_of_them_err_more() -> None:
+    shared, alone = (
+        series_plan(("period: 2024-03", "period: 2025-05"), *more) for more in ((), ((SERIES, "title: t"),))
+    )
+
+    months = told(alone)["visits"][0] or math.nan
+    found = told(shared)
+    assert alone.loss["zcdp"].epsilon == pytest.approx(float(shared.loss["zcdp"].epsilon), rel=1e-3)
+    assert (found["visits"][0] or 0) / months == pytest.approx(1.097, abs=0.03)
+    assert (found["visits_last_12"][0] or 0) / (math.sqrt(12) * months) == pytest.approx(0.69, abs=0.02)
+
+
+def test_the_plan_is_the_same_every_time() -> None:
+    assert series_plan().fingerprint() == ReleasePlan.from_canonical(series_plan().canonical()).fingerprint()
+
+
+@pytest.mark.parametrize(
+    "changes", [(), (REPLACED,), (SUM,), (SUM, REPLACED), (PERSONS, KEPT), (PERSONS, KEPT, REPLACED)]
+)
+def test_every_kind_of_unit_and_measure_is_verified(changes: tuple[tuple[str, str], ...]) -> None:
+    plan = series_plan(*changes)
+    (step,) = plan.steps
+    assert step.series is not None
+    one = 1 if SUM not in changes else 20
+    rows = 2 if PERSONS in changes else 1
+    pulls = (4 if SUM in changes else 2) if REPLACED in changes else 1
+
+    verify(plan)
+
+    assert step.sensitivity.l2_squared == pulls * (rows * one) ** 2 * step.series.band.squared
+    with pytest.raises(BrokenPromiseError, match="another sensitivity"):
+        verify(plan.model_copy(update={"steps": (half_sensitivity(step),)}))
+
+
+def _query(plan: ReleasePlan, **changes: object) -> ReleasePlan:
+    return plan.model_copy(update={"queries": (plan.queries[0].model_copy(update=changes),)})
+
+
+def _series(plan: ReleasePlan, **changes: object) -> ReleasePlan:
+    assert plan.queries[0].series is not None
+    return _query(plan, series=plan.queries[0].series.model_copy(update=changes))
+
+
+BAND = Band(coefficients=(4096,))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda plan: with_step(plan, series=BandDraw(band=BAND, number=3)), "another sensitivity"),
+        (lambda plan: with_step(plan, series=plan.steps[0].series.model_copy(update={"number": 2})), "no draw of its"),
+        (lambda plan: with_step(plan, series=None), "another sensitivity"),
+        (lambda plan: with_step(plan, mechanism="discrete_laplace"), "another noise"),
+        (lambda plan: with_step(plan, cells=3), "another number of cells"),
+        (lambda plan: _query(plan, series=None), "sums periods of no series"),
+        (lambda plan: _query(plan, compare={}), "other sums"),
+        (lambda plan: _series(plan, periods=("2024-01", "2024-03")), "do not follow one another"),
+        (lambda plan: _series(plan, periods=("2024-01", "2024-02")), "ends with another period"),
+        (lambda plan: _series(plan, periods=("2024-02", "2024-03")), "no draw of its series"),
+        (lambda plan: _series(plan, year=4), "another year"),
+        (lambda plan: _series(plan, band=BAND), "no draw of its series"),
+        (lambda plan: plan.model_copy(update={"unit": plan.unit.model_copy(update={"entity": "person"})}), "all of them"),
+    ],
+)  # fmt: skip
+def test_a_planted_half_is_refused(change: Callable[[ReleasePlan], ReleasePlan], says: str) -> None:
+    with pytest.raises(BrokenPromiseError, match=says):
+        verify(change(series_plan()))
+
+
+@pytest.mark.parametrize("measure", ["visits", "visits_last_3", "visits_ytd"])
+@pytest.mark.parametrize("figure", ["standard_error", "margin"])
+def test_an_accuracy_that_is_told_too_good_is_refused(measure: str, figure: str) -> None:
+    plan = series_plan()
+    better = tuple(
+        each.model_copy(update={figure: str(0.99 * float(getattr(each, figure)))}) if each.measure == measure else each
+        for each in plan.outputs
+    )
+
+    with pytest.raises(BrokenPromiseError, match=r"too accurate|too small a margin|more accurate than it is"):
+        verify(plan.model_copy(update={"outputs": better}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "differs"),
+    [
+        ((), ""),
+        (((SERIES, "series: {from: 2024-01, sums: [3, 12]}"),), "the band"),
+        (((SERIES, SERIES.replace("}", ", look_back: 3}")),), "the band"),
+        (((SERIES, SERIES.replace("2024-01", "2024-02")),), "the first period"),
+        ((("epsilon: 1/2", "epsilon: 1/3"),), "the noise"),
+        ((("keys: [f, m]", "keys: [f, m, x]"),), "the table"),
+        ((("by: [sex]", "by: [sex]\n    where: hours > 3"),), "the rows, cells or clips"),
+        ((("{count: rows}", "{count: hours}"),), "the rows, cells or clips"),
+        ((REPLACED,), "the unit"),
+        ((("title: \"Visits", "title: \"Calls"),), ""),
+        ((("file: people.csv", "file: others.csv"),), ""),
+    ],
+)  # fmt: skip
+def test_terms_of_a_series_are_held_against_those_of_earlier_periods(
+    changes: tuple[tuple[str, str], ...], differs: str
+) -> None:
+    earlier, later = series_plan(), series_plan(("period: 2024-03", "period: 2024-04"), *changes)
+
+    assert differing_terms(later, later.queries[0], earlier) == differs
+
+
+def test_a_filter_that_names_the_period_makes_no_series() -> None:
+    """Rows of the month before would be read by the words of the month after."""
+    named = ("by: [sex]", "by: [sex]\n    where: \"hours > MONTH(DATE '{{ period.start }}')\"")
+    earlier, later = series_plan(named), series_plan(named, ("period: 2024-03", "period: 2024-04"))
+
+    assert differing_terms(later, later.queries[0], earlier) == "the rows, cells or clips"
+    assert differing_terms(earlier, earlier.queries[0], earlier) == ""
