@@ -19,12 +19,12 @@ from dprelease.regular import LARGEST_PLAN, TooLarge, read_regular
 from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release, read_frozen
 from dprelease.release.revisions import payer_of
 
-_REPLACE = {
-    "hint": "give another file to `--out`, or add `--replace` where nobody needs that one any more",
-    "code": "DPR-P308",
-}
-
 __all__ = ["Quote", "plan_or_solve", "quote_plan", "solved_facts", "what_if_facts", "window_of"]
+
+
+def _kept(says: str) -> PlanError:
+    hint = "give another file to `--out`, or add `--replace` where nobody needs that one any more"
+    return PlanError(f"{says}: it is not written over", hint=hint, code="DPR-P308")
 
 
 _BEGINS = b'{"'  # as every plan does, the cut-off one too
@@ -44,7 +44,7 @@ def _require_no_other_file(path: Path, *, replace: bool) -> None:
     except OSError:  # there is no file, or none that could be read: the attempt to write says which
         return
     if begins == _BEGINS and not replace:
-        raise PlanError(f"{path} is there, and no plan can be read from it: it is not written over", **_REPLACE)
+        raise _kept(f"{path} is there, and no plan can be read from it")
     if begins not in (b"", _BEGINS):
         raise PlanError(
             f"{path} holds something else than a plan: it is not written over",
@@ -113,9 +113,7 @@ class Quote:
             )
         same = before is None or before.plan_fingerprint == self.frozen.plan_fingerprint
         if before is not None and not same and not replace:
-            raise PlanError(
-                f"{path} holds another plan, {before.plan_fingerprint[:16]}: it is not written over", **_REPLACE
-            )
+            raise _kept(f"{path} holds another plan, {before.plan_fingerprint[:16]}")
         try:
             path.write_text(self.frozen.canonical() + "\n", encoding="utf-8")
         except OSError as error:
