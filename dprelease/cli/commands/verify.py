@@ -63,7 +63,7 @@ def _key(given: str) -> PublicKey:
 
 
 def _write_page(page: Path, keys: Sequence[tuple[str, PublicKey]], *, as_json: bool) -> None:
-    from dprelease.release.checking_page import write_checking_page
+    from dprelease.release.publishing.checking_page import write_checking_page
 
     digest = write_checking_page(page, keys)
     if as_json:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Output, PlannedQuery, PlannedSeries, ReleasePlan, Step
-from dprelease.plan.verify.reach import _bounds, _cells, _ends, require
+from dprelease.plan.verify.reach import _ends, bounds_of, cells_of_step, require
 from dprelease.plan.verify.units import derived
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
@@ -57,10 +57,10 @@ def check_shared_step(plan: ReleasePlan, step: Step) -> None:
     quantity = aggregate.quantity
     known = quantity.kind in ("rows", "nonnull", "units", "sum") and quantity.weight is None and quantity.chosen is None
     require(known, f"{step.id} is of a series and neither a count nor a sum")
-    require(step.cells == _cells(plan, aggregate), f"{step.id} has another number of cells")
+    require(step.cells == cells_of_step(plan, aggregate), f"{step.id} has another number of cells")
     once = quantity.kind == "units" or quantity.per == "unit_cell"
     ends = _ends(quantity)
-    one = derived(_bounds(plan, aggregate, once), min(ends), max(ends), Neighboring.ADD_REMOVE)
+    one = derived(bounds_of(plan, aggregate, once), min(ends), max(ends), Neighboring.ADD_REMOVE)
     found = _of_a_column(numbers, one, plan.neighboring, signed=min(ends) < 0)
     require(step.sensitivity == found, f"{step.id} claims another sensitivity than the column of its period has")
     require(found.l2_squared >= one.l2_squared * _LEAST**2, f"{step.id} has a lattice that is too coarse")
