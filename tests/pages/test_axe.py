@@ -80,8 +80,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
     made = languages_example.plan()
-    write(render(made, languages_example.measured(made), publish_example.facts(made)), folder / "bevoelkerung/2024-03")
-    assert write_overview(folder / "bevoelkerung" / "..") == ""
+    write(
+        render(made, languages_example.measured(made), publish_example.facts(made)),
+        folder / "tongues/bevoelkerung/2024-03",
+    )
+    assert write_overview(folder / "tongues") == ""
     for path, data in html_files(languages_example.yearly(), {}).items():
         target = folder / "yearly" / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,8 +137,8 @@ def test_no_page_has_a_serious_fault_or_scrolls_sideways(site: Path) -> None:
 
 def test_pages_in_german_and_french_and_the_checking_page_have_no_fault_either(site: Path) -> None:
     """Arabic labels and a map among them; the page that checks a bundle in a browser."""
-    pages = ["bevoelkerung/2024-03/index.html", "bevoelkerung/2024-03/accounting.html", "verify.html"]
-    pages += ["yearly/fr/index.html", "yearly/fr/accounting.html", "bevoelkerung/index.html"]
+    pages = ["tongues/bevoelkerung/2024-03/index.html", "tongues/bevoelkerung/2024-03/accounting.html", "verify.html"]
+    pages += ["yearly/fr/index.html", "yearly/fr/accounting.html", "tongues/bevoelkerung/index.html"]
     found = looked_at(*(site / page for page in pages))
     assert [(each["page"], fault) for each in found for fault in each["violations"]] == []
     assert [each["page"] for each in found if each["sideways"] > 0] == []
