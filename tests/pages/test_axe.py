@@ -17,10 +17,12 @@ import pytest
 
 from dprelease.publish import published_tables, render, write
 from dprelease.publish.base import Content
+from dprelease.publish.bundle.checks.checking_page import checking_page
 from dprelease.publish.bundle.checks.opened import read_bundle
-from dprelease.publish.site.html import site_files
+from dprelease.publish.site.html import html_files, site_files
 from dprelease.publish.site.releases import Listed, overview_files
-from tests.unit import formats_example, publish_example
+from dprelease.release.publishing.overview import write_overview
+from tests.unit import formats_example, languages_example, publish_example
 from tests.unit.workload_example import content as of_workloads
 from tests.unit.workload_example import workload
 
@@ -77,6 +79,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             target = folder / name / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
+    made = languages_example.plan()
+    write(
+        render(made, languages_example.measured(made), publish_example.facts(made)),
+        folder / "tongues/bevoelkerung/2024-03",
+    )
+    assert write_overview(folder / "tongues") == ""
+    for path, data in html_files(languages_example.yearly(), {}).items():
+        target = folder / "yearly" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    (folder / "verify.html").write_bytes(checking_page([]))
     return folder
 
 
@@ -117,6 +130,15 @@ def test_no_page_has_a_serious_fault_or_scrolls_sideways(site: Path) -> None:
     pages += ["across/index.html", "monitor/index.html"]
     pages += ["hostile/index.html", "long/pages/population-2.html", "workload/index.html"]
     pages += ["workload/pages/census.race.html", "workload/pages/census__state__race__sex.html"]
+    found = looked_at(*(site / page for page in pages))
+    assert [(each["page"], fault) for each in found for fault in each["violations"]] == []
+    assert [each["page"] for each in found if each["sideways"] > 0] == []
+
+
+def test_pages_in_german_and_french_and_the_checking_page_have_no_fault_either(site: Path) -> None:
+    """Arabic labels and a map among them; the page that checks a bundle in a browser."""
+    pages = ["tongues/bevoelkerung/2024-03/index.html", "tongues/bevoelkerung/2024-03/accounting.html", "verify.html"]
+    pages += ["yearly/fr/index.html", "yearly/fr/accounting.html", "tongues/bevoelkerung/index.html"]
     found = looked_at(*(site / page for page in pages))
     assert [(each["page"], fault) for each in found for fault in each["violations"]] == []
     assert [each["page"] for each in found if each["sideways"] > 0] == []

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from dprelease.publish.base import NOTICE, Content, key_as_text
-from dprelease.publish.formats.jsonstat import jsonstat_files
+from dprelease.publish.formats.cube import Dimension
+from dprelease.publish.formats.jsonstat import _dimension, jsonstat_files
 from tests.unit.formats_example import HOSTILE, LABELS, chosen, hostile, plain, whole
 
 CASES: dict[str, Callable[[], Content]] = {
@@ -100,7 +101,7 @@ def test_roles_labels_and_units() -> None:
 def test_hostile_keys_and_labels_stay_as_declared() -> None:
     category = read(hostile(), "population")["dimension"]["region"]["category"]
     assert category["index"] == list(HOSTILE)
-    assert category["label"] == LABELS
+    assert category["label"] == {code: LABELS.get(code, code) for code in category["index"]}
 
 
 def test_a_ranking_has_its_ranks_as_values() -> None:
@@ -152,3 +153,10 @@ def test_a_rank_has_no_error_and_in_the_first_layout_an_empty_one() -> None:
     ranks = {int(place) // 5: number for place, number in first["value"].items() if number is not None}
     assert {int(place): number for place, number in second["value"].items()} == ranks
     assert not any("lower" in line for line in second["note"])
+
+
+def test_where_one_code_has_a_label_every_code_has() -> None:
+    """A reader that joins labels to codes (pyjstat 2.4) would leave out the codes without one, and their numbers."""
+    dimension = Dimension("region", (), None, {"_total": "Total"})  # type: ignore[arg-type]
+    assert _dimension(dimension, ["N", "_total"])["category"]["label"] == {"N": "N", "_total": "Total"}
+    assert "label" not in _dimension(replace(dimension, labels={}), ["N"])["category"]

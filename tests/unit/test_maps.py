@@ -175,3 +175,66 @@ def test_a_plan_without_a_map_is_written_as_before_and_one_with_it_is_drawn_agai
     assert again == made
     page = Outline(render(made, measurements(), facts(made)).files["index.html"].decode())
     assert "pattern" not in {tag for tag, _ in page.tags}  # income is by state and sex
+
+
+APART = (("01", "02"), ("03",))
+
+
+def far_off() -> bytes:
+    """Two areas on both sides of 180 degrees, a speck, and the others in a square of twenty degrees."""
+    data = json.loads(grid())
+    places = {"01": (179.0, 60.0, 1.0), "02": (-180.0, 60.0, 1.0), "03": (-150.0, 20.0, 0.001)}
+    for feature in data["features"]:
+        if place := places.get(feature["properties"]["code"]):
+            x, y, size = place
+            corners = [[x, y], [x + size, y], [x + size, y + size], [x, y + size], [x, y]]
+            feature["geometry"]["coordinates"] = [corners]
+    return json.dumps(data).encode()
+
+
+def test_areas_drawn_apart_fill_boxes_below_the_others_and_leave_them_their_room() -> None:
+    found = read_boundaries(far_off(), "code", KEYS, (), APART)
+    rest = [key for key in KEYS if key not in ("01", "02", "03")]
+    alone = read_boundaries(far_off(), "code", rest)
+    assert {key: found["shapes"][key] for key in rest} == alone["shapes"]
+    assert [box.keys for box in found["insets"]] == [*APART]
+    assert found["height"] == found["insets"][0].y + found["insets"][0].height
+    for box in found["insets"]:
+        points = [point for key in box.keys for point in corners(found["shapes"][key])]
+        assert all(
+            box.x < x < box.x + box.width and alone["height"] < box.y < y < box.y + box.height for x, y in points
+        )
+        assert max(x for x, _ in points) - min(x for x, _ in points) > box.width / 3  # of its own scale
+    one, two = (corners(found["shapes"][key]) for key in APART[0])
+    assert len(one & two) == 2  # neighbours over 180 degrees share two corners
+    spread = read_boundaries(far_off(), "code", KEYS)
+    assert len(corners(spread["shapes"]["05"])) == 4  # what they cost the others: 360 degrees of room
+    assert spread["height"] < alone["height"] / 2
+
+
+@pytest.mark.parametrize(
+    ("apart", "word"),
+    [
+        ((("99",),), "no key"),
+        ((("01",), ("01",)), "twice"),
+        (((),), "empty"),
+        (tuple((key,) for key in KEYS[:6]), "6 boxes"),
+    ],
+)
+def test_boxes_that_cannot_be_are_refused(apart: tuple[tuple[str, ...], ...], word: str) -> None:
+    with pytest.raises(BoundariesError) as found:
+        read_boundaries(far_off(), "code", KEYS, (), apart)
+    assert found.value.code == "DPR-S750"
+    assert word in found.value.says
+
+
+def test_a_box_is_on_the_page_with_the_labels_of_its_areas_and_a_plan_without_one_is_as_before() -> None:
+    shapes = geography().shapes
+    boxed = Geography(
+        column="state", file="g.geojson", sha256="ab" * 32, **read_boundaries(far_off(), "code", KEYS, (), APART)
+    )
+    drawn = map_of(replace(table([0.1 * at for at in range(20)], 0.01)), [boxed])
+    assert drawn is not None
+    assert [labels for _, labels in drawn.apart] == ["01, 02", "03"]
+    assert "insets" not in geography().canonical()
+    assert boxed.shapes.keys() == shapes.keys()

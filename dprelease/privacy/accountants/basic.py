@@ -200,8 +200,7 @@ class Rough:
 class Basic(Accountant):
     """Sum of epsilons and of deltas (Dwork and Roth 2014, Theorem 3.16; also for draws chosen one after the other).
 
-    A draw without an epsilon of its own, such as a Gaussian, is read on its exact curve at an equal share of the delta
-    that the others leave. With pure draws alone the sum is exact, and optimal at delta 0.
+    A draw without an epsilon is read on its exact curve at an equal share of what is left of delta; pure draws add up.
     """
 
     name = "basic"
@@ -214,10 +213,10 @@ class Basic(Accountant):
     auto = "fast"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
-        """An upper bound, rounded up; with pure draws alone it is exact.
+        """An upper bound, rounded up; exact with pure draws alone.
 
         Raises:
-            UnsupportedEvent: If the draws' own deltas leave too little of ``delta``.
+            UnsupportedEvent: The draws' own deltas leave too little of ``delta``.
         """
         check_delta(delta)
         draws = Draws.of(self.name, event)

@@ -12,7 +12,7 @@ from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.accountants.base import atoms, pure_epsilon
 from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.event import Approximate
-from dprelease.publish.accounting.plan_words import in_words, quantity_words
+from dprelease.publish.accounting.plan_words import quantity_words, told_by_plan
 from dprelease.publish.numbers import at_most, percent
 from dprelease.words import amount, marked, number_written, phrase
 
@@ -88,7 +88,7 @@ def _row(output: Output, goal: Goal, total: Fraction, of: str) -> dict[str, str]
         "target": "" if target is None else f"± {_short(target)}",
         "standard_error": _readable(output.standard_error),
         "margin": f"± {_readable(output.margin)}" if output.margin is not None else "",
-        "why_null": _without_ticks(in_words(output.why_null or "")),
+        "why_null": _without_ticks(told_by_plan(output.why_null or "")),
     }
 
 
@@ -230,15 +230,17 @@ def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:
         )
         rows.append(
             {
-                "name": phrase("naive: {accounts_for}", accounts_for=in_words(plan.naive.accounts_for)),
+                "name": phrase("naive: {accounts_for}", accounts_for=told_by_plan(plan.naive.accounts_for)),
                 "noise": number_written(plan.naive.noise),
                 "why_not": charge,
             }
         )
     for each in plan.considered:
-        why = in_words(each.why_not) or (phrase("more noise") if Decimal(each.noise) > 1 else phrase("as much noise"))
+        why = told_by_plan(each.why_not) or (
+            phrase("more noise") if Decimal(each.noise) > 1 else phrase("as much noise")
+        )
         why += phrase(", at the δ of its cap") if "charge an account epsilon" in why else ""
-        rows.append({"name": in_words(each.name), "noise": number_written(each.noise), "why_not": why})
+        rows.append({"name": told_by_plan(each.name), "noise": number_written(each.noise), "why_not": why})
     return rows
 
 

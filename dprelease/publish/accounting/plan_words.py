@@ -16,7 +16,7 @@ from dprelease.catalog.names import Foreign
 from dprelease.measures.text import exact_text, weighed
 from dprelease.words import DEFAULT, amount, marked, number_written, phrase, spoken
 
-__all__ = ["FORMS", "in_words", "quantity_words"]
+__all__ = ["FORMS", "quantity_words", "told_by_plan"]
 
 FORMS = (
     marked("depends on the cell's size: give `expect` for a count of the query"),
@@ -69,10 +69,10 @@ _NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
 _PLACE = re.compile(r"\\\{(\w+)\\\}")
 
 
-def in_words(text: str) -> str:
+def told_by_plan(text: str) -> str:
     """A text of a plan in the language that is spoken.
 
-    >>> in_words("what it cannot take")
+    >>> told_by_plan("what it cannot take")
     'what it cannot take'
     """
     if not text or spoken().tag == DEFAULT:
@@ -88,7 +88,7 @@ def _place(name: str, text: str) -> str:
     """What stood in a place: a number, words of a form of their own, or a name."""
     if _NUMBER.fullmatch(text):
         return number_written(text)
-    return in_words(text) if name in ("why", "name", "ours", "other") else text
+    return told_by_plan(text) if name in ("why", "name", "ours", "other") else text
 
 
 @cache

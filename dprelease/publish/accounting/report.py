@@ -53,7 +53,7 @@ from dprelease.publish.accounting.guarantee import (
     worked_example,
 )
 from dprelease.publish.accounting.guide import how_read, selections
-from dprelease.publish.accounting.plan_words import in_words
+from dprelease.publish.accounting.plan_words import told_by_plan
 from dprelease.publish.accounting.threat_model import (
     ACTORS,
     MODEL,
@@ -78,8 +78,7 @@ from dprelease.words import amount, phrase
 
 __all__ = ["account_row", "accounting_json", "accounting_page", "planned_accounting", "told_of_plan"]
 
-MOST_ROWS = 500
-MOST_ATTRIBUTES = 60
+MOST_ROWS, MOST_ATTRIBUTES = 500, 60
 _TOLD = ("commit", "tree", "packages", "sampler", "entropy")
 
 
@@ -259,11 +258,7 @@ def accounting_page(
 ) -> bytes:
     """The page for whoever answers for the release, in the language that is spoken.
 
-    Args:
-        content: The release, with the names of that language.
-        root: From the page to the folder of the bundle.
-        others: The same page in each other language: its tag, its name, and where it is.
-        columns: Tables and columns of which the author says more: name, title, description.
+    ``root`` leads to the bundle; ``others`` are the page in other languages, ``columns`` the author's words on columns.
     """
     plan, facts = content.plan, content.facts
     return render_page(
@@ -351,7 +346,7 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "error_sizes": [amount(size) for size in SIZES],
         "error_rows": error_rows(plan),
         "error_moved": any(set(each.post) & {"nonnegative", "integer"} for each in plan.workloads),
-        "unspent": in_words(plan.unspent or ""),
+        "unspent": told_by_plan(plan.unspent or ""),
         "targets": any(query.goal.targets for query in plan.queries),
         "other_ways": other_ways(plan),
         "derived": plan.derive,
@@ -384,7 +379,7 @@ def _allocated(each: dict[str, Any]) -> dict[str, str]:
 
 
 def _budget(budget: Budget) -> str:
-    name, size = ("ε", budget.epsilon) if budget.epsilon is not None else ("ρ", budget.rho or Fraction(0))
+    size, name = (budget.rho or Fraction(0), "ρ") if budget.epsilon is None else (budget.epsilon, "ε")
     return f"{name} = {at_most(size, 6)}, δ = {at_most(budget.delta)}"
 
 

@@ -21,10 +21,11 @@ from dprelease.publish.accounting.glossary import (
     who_is_protected,
 )
 from dprelease.publish.accounting.guarantee import loss_row, loss_totals, meanings
-from dprelease.publish.accounting.levels import NONE, AttributeChange, Level, attribute_changes, levels
+from dprelease.publish.accounting.levels import AttributeChange, attribute_changes
 from dprelease.publish.accounting.report import account_row
 from dprelease.publish.accounting.threat_model import MODEL, apart, release_identity
 from dprelease.publish.base import Content, Facts
+from dprelease.publish.certificate.allocated import LONGEST, allocated, cut_off
 from dprelease.publish.certificate.blocks import (
     Block,
     BlockColumn,
@@ -35,17 +36,14 @@ from dprelease.publish.certificate.blocks import (
 )
 from dprelease.publish.certificate.office import office_statements, sign_off, unsaid
 from dprelease.publish.html_text import utc
-from dprelease.publish.numbers import at_most, percent
-from dprelease.words import amount, marked, phrase
+from dprelease.publish.numbers import at_most
+from dprelease.words import amount, phrase
 
-__all__ = ["MOST_ALLOCATED", "MOST_CHANGES", "MOST_STEPS", "certificate_blocks", "rational_text"]
+__all__ = ["MOST_CHANGES", "MOST_STEPS", "certificate_blocks", "rational_text"]
 
 MOST_STEPS = 40
-MOST_ALLOCATED = 120
 MOST_CHANGES = 30
-_LONGEST = 48  # signs of an exact rational
 _DIGITS = 9  # of a rational in the place of one that is longer
-_SEE = marked("see accounting.json")
 
 
 def certificate_blocks(content: Content) -> tuple[Block, ...]:
@@ -57,7 +55,7 @@ def certificate_blocks(content: Content) -> tuple[Block, ...]:
         sign_off(plan, facts),
         office_statements(plan),
         _guarantee(content),
-        _allocation(plan),
+        allocated(plan),
         _meaning(plan),
         _draws(plan),
         _alternatives(plan),
@@ -85,10 +83,6 @@ def _pairs() -> tuple[BlockColumn, ...]:
 def _loss() -> tuple[BlockColumn, ...]:
     factor = BlockColumn(phrase("Factor"), 0, "number")
     return (BlockColumn("ε", 0, "number"), BlockColumn("δ", 0, "number"), factor)
-
-
-def _level_named(level: Level) -> str:
-    return phrase(NONE) if level.name == NONE else level.name
 
 
 def _opening(content: Content) -> Iterator[Block]:
@@ -204,7 +198,7 @@ def rational_text(value: Fraction) -> str:
     ('293764/114921', '≤ 166666667/500000000')
     """
     text = str(value)
-    if len(text) <= _LONGEST:
+    if len(text) <= LONGEST:
         return text
     unit = Fraction(1)
     while value / unit < 10 ** (_DIGITS - 1):
@@ -212,82 +206,6 @@ def rational_text(value: Fraction) -> str:
     while value / unit >= 10**_DIGITS:
         unit *= 10
     return f"≤ {-(-value // unit) * unit}"
-
-
-def _part(value: Fraction) -> tuple[str, str]:
-    """A share as an exact rational, or where it is found if that is too long, and in percent."""
-    text = str(value)
-    return (text if len(text) <= _LONGEST else phrase(_SEE), f"{percent(value)} %")
-
-
-def _allocation(plan: ReleasePlan) -> Iterator[Block]:
-    every = levels(plan)
-    levelled = any(level.name != NONE for level in every)
-    yield BlockHeading(phrase("Allocation"))
-    yield BlockText(
-        phrase(
-            "The share is the part of the budget by which the noise was scaled; the shares are exact and add up to one."
-        )
-        + (
-            phrase(
-                " The levels are those of a workload, or first key columns that are nested in one another by the "
-                "specification."
-            )
-            if levelled
-            else ""
-        )
-        + phrase(
-            " What a query costs, ρ, is computed from the scales of its draws, which are 64-bit numbers, and rounded "
-            "up; it is of all draws that the query needs, so that these do not add up where draws are shared."
-        )
-    )
-    if len(every) > 1:
-        heads = (
-            BlockColumn(phrase("Level")),
-            BlockColumn(phrase("Share of the release"), 1, "exact"),
-            BlockColumn(phrase("Percent"), 0, "number"),
-            BlockColumn(phrase("Queries"), 0, "number"),
-        )
-        rows = [(_level_named(level), *_part(level.share), str(len(level.queries))) for level in every[:MOST_ALLOCATED]]
-        yield CertificateTable(phrase("Shares of the levels"), heads, tuple(rows))
-    yield _by_query(every, levelled)
-
-
-def _by_query(every: tuple[Level, ...], levelled: bool) -> CertificateTable:
-    own = any(each.reveals for level in every for each in level.queries)
-    heads = [BlockColumn(phrase("Query"), 2)]
-    if levelled:
-        heads += [BlockColumn(phrase("Level"), 1), BlockColumn(phrase("Share of the level"), 1, "exact")]
-    heads += [
-        BlockColumn(phrase("Share of the release"), 1, "exact"),
-        BlockColumn(phrase("Percent"), 0, "number"),
-        BlockColumn("ρ", 0, "number"),
-    ]
-    if own:
-        heads += [BlockColumn(phrase("Own δ"), 0, "number")]
-    rows = []
-    for level, each in [(one, each) for one in every for each in one.queries]:
-        within = (_level_named(level), _part(each.within)[0]) if levelled else ()
-        more = (at_most(each.reveals),) if own else ()
-        rows.append((each.query, *within, *_part(each.share), at_most(each.rho, 5), *more))
-    caption = phrase("Allocation by level and query") if levelled else phrase("Allocation by query")
-    return _cut(caption, tuple(heads), rows, MOST_ALLOCATED, "allocation")
-
-
-def _cut(
-    caption: str, heads: tuple[BlockColumn, ...], rows: list[tuple[str, ...]], most: int, where: str
-) -> CertificateTable:
-    """A table of the first rows; its caption says how many there are, and where all of them are."""
-    if len(rows) > most:
-        all_of_them = phrase(", all of them are in accounting.json, under “{where}”", where=where) if where else ""
-        caption = phrase(
-            "{caption}: the first {most} of {count}{all_of_them}",
-            caption=caption,
-            most=most,
-            count=len(rows),
-            all_of_them=all_of_them,
-        )
-    return CertificateTable(caption, heads, tuple(rows[:most]))
 
 
 def _meaning(plan: ReleasePlan) -> Iterator[Block]:
@@ -308,7 +226,7 @@ def _meaning(plan: ReleasePlan) -> Iterator[Block]:
     spoken = phrase("; all figures by {certified}", certified=plan.certified) if plan.accounting != "auto" else ""
     heads = (BlockColumn(phrase("Attribute")), BlockColumn(phrase("Draws that depend on it"), 0, "number"), *_loss())
     caption = phrase("One attribute of one {unit} changed, all else equal{spoken}", unit=plan.unit, spoken=spoken)
-    yield _cut(caption, heads, [_changed(each) for each in found], MOST_CHANGES, "")
+    yield cut_off(caption, heads, [_changed(each) for each in found], MOST_CHANGES, "")
     notes = []
     if any(each.within is not None for each in found[:MOST_CHANGES]):
         notes.append(

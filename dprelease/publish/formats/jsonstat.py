@@ -133,7 +133,9 @@ def _appearing(dimension: Dimension) -> list[str]:
 
 
 def _dimension(dimension: Dimension, codes: Sequence[str]) -> dict[str, Any]:
-    labels = {code: dimension.labels[code] for code in codes if code in dimension.labels}
+    """A dimension; where one of its codes has a label, every one has: readers leave out codes without (pyjstat)."""
+    some = any(code in dimension.labels for code in codes)
+    labels = {code: dimension.labels.get(code, code) for code in codes} if some else {}
     category: dict[str, Any] = {"index": list(codes), **({"label": labels} if labels else {})}
     return {"label": dimension.title or dimension.name, "category": category}
 

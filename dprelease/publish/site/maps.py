@@ -58,6 +58,7 @@ class AreaMap:
         areas: In the order of the table; none where the map would say what is not known.
         classes: The shade and the words of each class.
         missing: Labels of areas that are not on the map.
+        apart: Of what is drawn apart its box (x, y, width, height) and the labels of its areas.
         why_not: Why there is no map; empty: there is one.
     """
 
@@ -68,6 +69,7 @@ class AreaMap:
     classes: tuple[tuple[int, str], ...]
     missing: tuple[str, ...]
     why_not: str = ""
+    apart: tuple[tuple[tuple[int, int, int, int], str], ...] = ()
 
 
 def map_of(table: PublishedTable, geography: Sequence[Geography]) -> AreaMap | None:
@@ -82,6 +84,7 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
     column = table.key_columns[0]
     keys = [key_as_text(key) for key in table.keys[0]]
     labels = [column.labels.get(key, key) for key in keys]
+    named = dict(zip(keys, labels, strict=True))
     numbers = list(zip(*(each.tolist() for each in (measure.value, measure.lower, measure.upper)), strict=True))
     there = [at for at, (value, _, _) in enumerate(numbers) if math.isfinite(value) and keys[at] in geography.shapes]
     missing = tuple(label for key, label in zip(keys, labels, strict=True) if key not in geography.shapes)
@@ -117,6 +120,10 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
         areas=tuple(areas),
         classes=tuple(zip(shades, _class_words(limits, "" if not measure.unit else " %"), strict=True)),
         missing=missing,
+        apart=tuple(
+            ((box.x, box.y, box.width, box.height), ", ".join(named.get(key, key) for key in box.keys))
+            for box in geography.insets
+        ),
     )
 
 

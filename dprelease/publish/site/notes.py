@@ -192,12 +192,12 @@ def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     told = dict.fromkeys(line for measure in query.measures.values() for line in _limits(measure, table, unit))
     yield from told
     kinds = {each.kind for each in query.measures.values() if each.held}
-    held = [phrase("{measures} are", measures=phrase(each.plural)) for kind, each in MEASURES.items() if kind in kinds]
+    held = [phrase(each.plural) for kind, each in MEASURES.items() if kind in kinds]
     if held:
         words = _all_of([held[0], *map(inside_sentence, held[1:])])
         yield phrase(
-            "{measures_are} held within what those limits allow: in small cells this draws them inward.",
-            measures_are=words,
+            "{measures} are held within what those limits allow: in small cells this draws them inward.",
+            measures=words,
         )
 
 

@@ -7,6 +7,7 @@ is a gap. The band is what was published of each period by itself; it is no band
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -131,7 +132,7 @@ def panels_of(plan: ReleasePlan, periods: Sequence[tuple[str, Numbers]]) -> tupl
                 ]
                 found.append(
                     _drawn(
-                        query.title or query.name,
+                        _of_all_periods(query.title or query.name, plan.release.period),
                         _shown(plan, query, measure),
                         [", ".join(each) for each in shown],
                         lines,
@@ -139,6 +140,15 @@ def panels_of(plan: ReleasePlan, periods: Sequence[tuple[str, Numbers]]) -> tupl
                 )
                 left -= len(rows)
     return tuple(found)
+
+
+def _of_all_periods(title: str, period: str) -> str:
+    """A title of the newest period as it stands above all of them: without the period, and the short word before it.
+
+    >>> _of_all_periods("Delays in 2013-12 by airport", "2013-12"), _of_all_periods("2013-12", "2013-12")
+    ('Delays by airport', '2013-12')
+    """
+    return re.sub(rf"(?: \w{{1,3}})? {re.escape(period)}(?!\w)", "", title).strip(" ,:") or title
 
 
 def _shown(plan: ReleasePlan, query: PlannedQuery, measure: str) -> str:

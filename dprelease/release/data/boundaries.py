@@ -75,5 +75,5 @@ def _read(
     if len(data) > LARGEST:
         hint = "simplify it first: mapshaper in.geojson -simplify 5% -o out.geojson"
         raise BoundariesError("DPR-S734", f"has more than {LARGEST >> 20} MiB, too much for boundaries", hint)
-    drawn = read_boundaries(data, asked.key, keys, asked.without)
+    drawn = read_boundaries(data, asked.key, keys, asked.without, asked.insets)
     return Geography(column=column, file=asked.boundaries, sha256=sha256(data), **drawn)

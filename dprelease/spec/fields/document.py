@@ -207,6 +207,9 @@ class GeographySpec(SpecValue):
     boundaries: Filled = Field(description="A GeoJSON file of polygons, from the folder of dprelease.yaml.")
     key: Filled = Field(description="The property of a feature that holds the key of its area.")
     without: tuple[AsWritten, ...] = Field((), description="Keys of the column that have no area.")
+    insets: tuple[tuple[AsWritten, ...], ...] = Field(
+        (), description="Lists of keys that are drawn apart, each in a box at its own scale: far away or very small."
+    )
 
 
 class DeriveSpec(SpecValue):

@@ -70,10 +70,10 @@ document.addEventListener("drop", async (event) => {
   check(gathered(found));
 });
 if (!globalThis.crypto?.subtle) conclude("FAIL", "Open this page by https, or as a file: a browser computes no hashes on any other page.");
-for (const each of KEYS) {
+const KNOWN = KEYS.map((each) => `${each.name}: ${each.key}`);
+for (const text of KNOWN.length ? KNOWN : ["none: no signature can hold on this page."]) {
   const line = document.createElement("li");
-  line.textContent = `${each.name}: ${each.key}`;
+  line.textContent = text;
   $("keys").append(line);
 }
-if (!KEYS.length) $("keys").textContent = "none: no signature can hold on this page.";
 document.documentElement.dataset.ready = "yes";
