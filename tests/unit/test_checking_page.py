@@ -37,7 +37,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish import Check
 from dprelease.publish.bundle.checks.checking_page import SCRIPTS, checking_page
 from dprelease.release.check import conclusion
-from dprelease.release.checking_page import write_checking_page
+from dprelease.release.publishing.checking_page import write_checking_page
 from dprelease.signature import PrivateKey, PublicKey
 
 KEY = PublicKey.from_text("ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=")

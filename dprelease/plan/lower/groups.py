@@ -19,7 +19,7 @@ from dprelease.measures import Measure
 from dprelease.plan.lower.alternatives import Asked, Group, Place
 from dprelease.plan.resolve.grouping import both
 
-__all__ = ["Asking", "grouped", "over_all_rows"]
+__all__ = ["Asking", "grouped", "in_one"]
 
 _C = TypeVar("_C", Quantity, Measure)
 _Key = tuple[str, Grouping]  # of a group: its domain and its grouping
@@ -44,6 +44,23 @@ def over_all_rows(counted: _C, grouping: Grouping, table: Table) -> _C:
     if grouping.where is None:
         return counted
     return counted.model_copy(update={"where": both(grouping.where, counted.where, table)})
+
+
+def in_one(
+    groupings: Sequence[Grouping], counted: Sequence[Quantity], catalog: Catalog
+) -> tuple[Grouping, list[Quantity]]:
+    """The cells of one draw, and what it counts in them; with the condition of each query if they look at other rows.
+
+    Args:
+        groupings: Of each number, with the same keys of the same table.
+        counted: The numbers.
+        catalog: Where the table is declared.
+    """
+    if len(set(groupings)) == 1:
+        return groupings[0], list(counted)
+    table = catalog.tables[groupings[0].table]
+    moved = [over_all_rows(each, grouping, table) for grouping, each in zip(groupings, counted, strict=True)]
+    return groupings[0].model_copy(update={"where": None}), moved
 
 
 def grouped(

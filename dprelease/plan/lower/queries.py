@@ -16,7 +16,7 @@ from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTot
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken, in_even_parts
 from dprelease.plan.lower.clips import CLIP, ClipOf, clip_wanted_by, paid_for_clips, wanted_clips
-from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
+from dprelease.plan.lower.groups import Asking, grouped, in_one
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
@@ -168,7 +168,8 @@ class Lowering:
         clips_drawn: dict[ClipOf, int] = {}
         selected = {answer.query: at for at, draft in enumerate(drafts) for answer in draft.answers}
         for keys in self._joined(needs, forms):
-            grouping, counted = self._in_one(keys)
+            of_cells = [self.groups[at].grouping for at, _ in keys]
+            grouping, counted = in_one(of_cells, [self.quantities[quantity] for _, quantity in keys], self.catalog)
             places = {each: at for at, each in enumerate(dict.fromkeys(counted))}  # two can count the same rows
             form = forms.get(self.groups[keys[0][0]].domain, Form())
             clip = clip_wanted_by(keys[0], self.groups, self.quantities)
@@ -229,16 +230,6 @@ class Lowering:
     def _place(self, need: tuple[Asked, int]) -> tuple[int, int]:
         asked, part = need
         return list(self.measures[asked.name]).index(asked.label), part
-
-    def _in_one(self, keys: Sequence[tuple[int, int]]) -> tuple[Grouping, list[Quantity]]:
-        """The cells of a draft, and what it counts in them; the ``where`` of each query if they look at other rows."""
-        groupings = [self.groups[at].grouping for at, _ in keys]
-        quantities = [self.quantities[quantity] for _, quantity in keys]
-        if len(set(groupings)) == 1:
-            return groupings[0], quantities
-        table = self.catalog.tables[groupings[0].table]
-        moved = [over_all_rows(each, grouping, table) for grouping, each in zip(groupings, quantities, strict=True)]
-        return groupings[0].model_copy(update={"where": None}), moved
 
     def _draft(
         self,

@@ -14,9 +14,16 @@ from dprelease.catalog.table import Table, TimeFilter
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.account import Account, Parallel
 
-__all__ = ["misread", "mistimed", "unparted", "untied"]
+__all__ = ["flaws_of_time", "misread", "mistimed", "untied"]
 
 _ROW = "row"
+
+
+def flaws_of_time(plan: ReleasePlan) -> Iterator[str]:
+    """Why what is charged to the stretches of a period may be read from another, or be about units of several."""
+    yield from misread(plan)
+    yield from untied(plan)
+    yield from _unparted(plan)
 
 
 def misread(plan: ReleasePlan) -> Iterator[str]:
@@ -62,7 +69,7 @@ def untied(plan: ReleasePlan) -> Iterator[str]:
             yield from _untied(plan, account, account.parallel)
 
 
-def unparted(plan: ReleasePlan) -> Iterator[str]:
+def _unparted(plan: ReleasePlan) -> Iterator[str]:
     """Why what the plan bounds may be more than one unit, if that is one within a stretch of time; nothing: it is not.
 
     Rows of one id are bounded together. Where they lie in two months, a person-month that leaves may let rows of the

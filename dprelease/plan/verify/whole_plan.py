@@ -32,7 +32,7 @@ from dprelease.plan.verify.groups import check_groups
 from dprelease.plan.verify.loss import check_losses, cost_within
 from dprelease.plan.verify.mathematics.delta import total_rho
 from dprelease.plan.verify.pairs import check_pairs
-from dprelease.plan.verify.periods import misread, unparted, untied
+from dprelease.plan.verify.periods import flaws_of_time
 from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify.residual import check_residual
 from dprelease.plan.verify.series.shared_noise import check_shared, check_shared_step
@@ -64,7 +64,8 @@ def verify(plan: ReleasePlan) -> Loss:
 
 def _derived(plan: ReleasePlan) -> Loss:
     _check_shape(plan)
-    _check_times(plan)
+    for problem in flaws_of_time(plan):
+        require(False, problem)
     _check_accounts(plan)
     for step in plan.steps:
         if step.series is not None:
@@ -99,12 +100,6 @@ def _derived(plan: ReleasePlan) -> Loss:
         rho = total_rho(draws_of(plan.steps))
         require(rho <= float(plan.budget.rho or 0) * (1 + _TOLERANCE), "rho above the budget's")
     return certified
-
-
-def _check_times(plan: ReleasePlan) -> None:
-    """What is charged to the stretches of a period is read from that period, and is about units of these stretches."""
-    for problem in (*misread(plan), *untied(plan), *unparted(plan)):
-        require(False, problem)
 
 
 def _check_accounts(plan: ReleasePlan) -> None:
