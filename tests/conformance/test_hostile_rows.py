@@ -17,6 +17,7 @@ import pytest
 
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Table, TableBounds
+from dprelease.errors import Unsupported
 from dprelease.privacy.unit import Neighboring
 from tests.conformance.people import SECRET, opened
 from tests.conformance.unit_tables import (
@@ -74,10 +75,8 @@ NATIVE: dict[str, tuple[str, Any]] = {
     "bytes as an id": ("user", pa.array([b"\xff\xfe"])),
     "a number as an id": ("user", pa.array([float("nan")])),
     "an infinite id": ("user", pa.array([float("-inf")])),
-    "a list as an id": ("user", pa.array([[1]])),
     "an early day": ("day", pa.array([-(2**62)], pa.timestamp("us"))),
     "a late day": ("day", pa.array([2**31 - 1], pa.int32()).cast(pa.date32())),
-    "a time that is no day": ("day", pa.array([dt.time(1, 2)])),
     "2^64 - 1": ("seconds", pa.array([2**64 - 1], pa.uint64())),
     "-2^63": ("seconds", pa.array([-(2**63)])),
     "9e18": ("seconds", pa.array([9e18])),
@@ -87,8 +86,12 @@ NATIVE: dict[str, tuple[str, Any]] = {
     "the least double": ("amount", pa.array([5e-324])),
     "the largest double": ("amount", pa.array([1.7976931348623157e308])),
     "a long decimal": ("amount", pa.array([Decimal("9" * 38)])),
-    "a structure": ("amount", pa.array([{"a": 1}])),
     "a number for a boolean": ("adult", pa.array([7])),
+}
+MEANINGLESS: dict[str, tuple[str, Any]] = {  # a type of which every value would be null
+    "a list as an id": ("user", pa.array([[1]])),
+    "a time that is no day": ("day", pa.array([dt.time(1, 2)])),
+    "a structure": ("amount", pa.array([{"a": 1}])),
 }
 STATISTICAL = ("sav", "zsav", "dta", "xpt", "sas7bdat")
 TABLE_BOUNDS = TableBounds(max_rows=3)
@@ -171,10 +174,21 @@ def test_every_hostile_stored_value_stays_in_its_cell(kind: str, tmp_path: Path)
     write(tmp_path / "clean", table, good)
     write(tmp_path / "mixed", table, good)
     for at, (column, values) in enumerate(NATIVE.values()):
-        row = {each: pa.array([value]) for each, value in zip(NAMES, CLEAN, strict=True)}
-        row |= {"user": pa.array([f"h{at}"]), "slot": pa.array([at]), column: values}
-        pq.write_table(pa.table(row), tmp_path / "mixed" / f"visits_{at}.parquet")
+        write_native(tmp_path / "mixed" / f"visits_{at}.parquet", at, column, values)
     check_slots(kind, tmp_path, table, len(NATIVE))
+
+
+def write_native(path: Path, at: int, column: str, values: Any) -> None:
+    row = {each: pa.array([value]) for each, value in zip(NAMES, CLEAN, strict=True)}
+    pq.write_table(pa.table(row | {"user": pa.array([f"h{at}"]), "slot": pa.array([at]), column: values}), path)
+
+
+@pytest.mark.parametrize("name", MEANINGLESS)
+def test_a_stored_type_that_means_nothing_is_refused_whatever_its_values(name: str, tmp_path: Path) -> None:
+    table = visits("parquet", slots=1, null_id="unit", bounds=TABLE_BOUNDS)
+    write_native(tmp_path / "visits_0.parquet", 0, *MEANINGLESS[name])
+    with opening("duckdb", tmp_path) as engine, pytest.raises(Unsupported, match="DPR-E146"):
+        engine.describe(table)
 
 
 @pytest.mark.slow

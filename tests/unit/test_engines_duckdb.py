@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_read_may_be_tried_again(folder: Path, monkeypatch
 def test_a_broken_parquet_file_is_an_engine_error(folder: Path) -> None:
     (folder / "p.parquet").write_bytes(b"PAR1" + CANARY.encode() + b"PAR1")
     engine = DuckDBEngine(folder, {})
-    with pytest.raises(EngineError, match="DPR-E001") as caught:
+    with pytest.raises(EngineError, match="DPR-E303") as caught:
         engine.describe(table(file="p.parquet", shape="parquet"))
     assert CANARY not in everything(caught.value)
     assert not isinstance(caught.value, Retryable)
