@@ -69,7 +69,7 @@ queries:
   ages:
     table: people
     by: [region]
-    measures: {known: {count: age}, age: {quantiles: age, at: [0.25, 0.5, 0.75]}}
+    measures: {known: {count: age}, age: {quantiles: age, at: [0.25, 0.5, 0.75], from: ranks}}
 derive:
   old: {sql: "select region, band, n - young as old from people"}
   hours: {sql: "select region, sum(hours) as hours, sum(n) as n from people group by region"}
