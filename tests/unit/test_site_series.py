@@ -11,7 +11,7 @@ from dprelease.publish import Restated, render, write
 from dprelease.publish.base import Facts
 from dprelease.publish.catalogue.entry import told_of
 from dprelease.publish.catalogue.feed import Entry, feed
-from dprelease.publish.site.series import panels_of
+from dprelease.publish.products.series import panels_of
 from dprelease.release.publishing.overview import write_overview
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
