@@ -36,7 +36,7 @@ __all__ = ["FOLDER", "MOST_TABLES", "OverPeriods", "PeriodOfProduct", "in_order"
 
 FOLDER = "@periods"  # below that of a product: no period has a folder of this name, for `@` would be written `%40`
 MOST_TABLES = 40
-_MOST_PANELS = 60
+_MOST_PANELS = 96
 _MOST_LINES = 2_000  # of the table on a page
 
 
