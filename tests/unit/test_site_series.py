@@ -63,7 +63,7 @@ def test_a_missing_period_is_a_gap_and_a_withheld_number_is_no_zero() -> None:
     (panel,) = table.panels
     assert panel.title == "Northeast, Male"
     assert [len(line.split()) for line in panel.lines] == [2, 1, 1]
-    assert [len(band.split()) for band in panel.bands] == [4, 2, 2]
+    assert [len(band.split()) for band in panel.bands] == [4, 4, 4]
     assert [weak for _, _, weak in panel.dots] == [False, False, True, False]
     assert math.isnan(panel.points[3].value)
     assert panel.points[3].texts == ("not published", "")

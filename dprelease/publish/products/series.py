@@ -36,6 +36,7 @@ __all__ = [
 
 MOST_ROWS = 8  # of a table whose numbers are shown over the periods
 _MOST_PANELS = 12
+_BAR = 0.7  # half of the width of the interval of a period that stands alone
 Numbers = Mapping[str, Sequence[Mapping[str, str]]]  # by table its rows, each by the names of its columns
 
 
@@ -272,6 +273,10 @@ def _drawn(title: str, measure: str, titles: Sequence[str], lines: Sequence[Sequ
 
 
 def _band(run: Sequence[Point], place: Callable[[float], str]) -> str:
+    if len(run) == 1:  # a period alone has no width: its interval is a bar behind the dot
+        ((x, upper, lower),) = ((p.x, place(p.upper), place(p.lower)) for p in run)
+        left, right = f"{x - _BAR:.2f}", f"{x + _BAR:.2f}"
+        return f"{left},{upper} {right},{upper} {right},{lower} {left},{lower}"
     there = [f"{p.x:.2f},{place(p.upper)}" for p in run]
     return " ".join([*there, *(f"{p.x:.2f},{place(p.lower)}" for p in reversed(run))])
 
