@@ -289,6 +289,32 @@ def test_a_key_of_another_type_in_another_period_is_text() -> None:
     assert pq.read_table(io.BytesIO(found.parquet({})))["code"].to_pylist() == ["06", "6"]
 
 
+def test_texts_of_any_kind_come_back_from_the_file_and_are_inert_on_the_page(tmp_path: Path) -> None:
+    odd = 'a"b\r\n,<script>1</script>\u202e'
+    column = Column(name="town", type="text", keys=(odd,))
+    one = part("2024", [{"town": odd, **numbers("persons", "4")}], (column,), ("persons",))
+    text = stacked_over_periods([one]).csv().decode()
+    assert [row["town"] for row in rows_of(text.encode())] == [odd]
+
+    for at, period in enumerate(("2024-01", "2024-02")):
+        made = month_plan(period)
+        table = made.catalog.tables["persons"]
+        labels = {"1": "<script>1</script>", **{key: f"{key}\u202e" for key in "234"}}
+        columns = tuple(
+            each.model_copy(update={"labels": labels}) if each.name == "region" else each for each in table.columns
+        )
+        catalog = made.catalog.model_copy(update={"tables": {"persons": table.model_copy(update={"columns": columns})}})
+        queries = (made.queries[0].model_copy(update={"title": "<i>People</i>"}), *made.queries[1:])
+        made = made.model_copy(update={"catalog": catalog, "queries": queries})
+        told = facts(made, ledger_sequence=at + 1, ledger_hash=f"{at:064x}")
+        write(render(made, measurements(), told), tmp_path / NAME / period)
+    write_overview(tmp_path)
+    page = files_over_periods(tmp_path)["population.html"].decode()
+    assert "&lt;script&gt;1" in page
+    assert "&lt;i&gt;People" in page
+    assert not any(sign in page for sign in ("<script>1", "<i>", "\u202e"))
+
+
 def test_keys_are_read_as_they_were_before_formulas_were_escaped() -> None:
     each = part("2024", [], (Column(name="town", type="text"),), ("persons",))
     text = 'town,persons\r\n"\'=a",1\r\n"",2\r\n'

@@ -124,6 +124,7 @@ class OverPeriods:
         return {
             "title": self.title,
             "drawn": drawn,
+            "weak": any(weak for table in drawn for panel in table.panels for _, _, weak in panel.dots),
             "not_drawn": amount(rows * len(self._numbers) - there) if rows * len(self._numbers) > there else "",
             "first": self.periods[-1].period,
             "last": newest.period,
