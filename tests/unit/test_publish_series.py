@@ -185,7 +185,7 @@ def test_pages_say_what_was_charged_when_in_every_language() -> None:
     assert read == ("2024-01", "2024-02")
     assert len(told) == len(german) == 2
     assert f"its own, and those of as many as {later} periods after it" in told[0]
-    assert f"bis zu {later} Perioden danach" in german[0]
+    assert f"bis zu {later} Zeiträumen danach" in german[0]
     assert all("rows of 2024-01, 2024-02 were" in each or "2024-03" in each for each in told)
     assert "Zeilen von 2024-01, 2024-02 noch einmal" in german[1]
 
