@@ -24,6 +24,7 @@ __all__ = [
     "csv_quoted",
     "escaped",
     "escapes",
+    "head_line",
     "key_texts",
     "key_width",
     "line_blocks",

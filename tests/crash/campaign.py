@@ -67,10 +67,12 @@ class Campaign:
         folder: For the projects; each is removed when it is sound.
         out: File of results.
         text: The spec, with PERIOD in place of the period.
+        periods: How many months of one project are released, then a new project is made.
     """
 
-    def __init__(self, nursery: Nursery, folder: Path, out: Path, text: str = FULL) -> None:
+    def __init__(self, nursery: Nursery, folder: Path, out: Path, text: str = FULL, periods: int = _PERIODS) -> None:
         self._nursery, self._folder, self._out, self._text = nursery, folder, out, text
+        self._periods = periods
         self._inspector = Inspector()
         self._code = code()
         self._seconds: dict[Flavour, float] = {}
@@ -87,8 +89,8 @@ class Campaign:
             self._measure(flavour, Victim.make(folder / "measured", self._text))
         victim, sound = Victim.make(folder / "project", self._text), True
         periods: list[str] = []
-        for number in range(1, _PERIODS + 1):
-            periods.append(f"2024-{number:02}")
+        for at in range(self._periods):
+            periods.append(f"{2024 + at // 12}-{1 + at % 12:02}")
             for told in self._release(flavour, victim, periods):
                 with self._out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(told) + "\n")
@@ -100,7 +102,7 @@ class Campaign:
 
     def _measure(self, flavour: Flavour, victim: Victim) -> None:
         """How long a release takes that nobody kills."""
-        orders = Orders(str(victim.spec("2024")), str(victim.note), prefect=flavour == "prefect")
+        orders = Orders(str(victim.spec("2024-01")), str(victim.note), prefect=flavour == "prefect")
         (end,) = self._start(flavour, [orders], 0, None)
         if end.code:
             raise RuntimeError(f"a release ends with {end.code} without any kill: see {self._nursery.errors}")

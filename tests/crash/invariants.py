@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -90,7 +91,18 @@ class Inspector:
             yield from wrong
         if not folder.is_dir() or sha256((folder / "manifest.json").read_bytes()) != of.manifest:
             yield f"the bundle of {of.period} is not the one that the ledger was closed with"
+        yield from _retold(folder)
         self._derived.add(priced)
+
+
+def _retold(folder: Path) -> Iterator[str]:
+    """What a bundle says was drawn for earlier periods, whose noise it shares, is what their own bundles say."""
+    for path in sorted((folder / "earlier").glob("*.json")):
+        told = json.loads(path.read_text(encoding="utf-8"))
+        for step, values in told["measurements"].items():
+            with (folder.parent / told["period"] / "measurements" / f"{step}.csv").open(encoding="utf-8") as file:
+                if [int(row["value"]) for row in csv.DictReader(file)] != values:
+                    yield f"{folder.name} is made of another draw of {told['period']} than was published"
 
 
 def _bytes_of(folder: Path) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.crash.campaign import Campaign, Flavour
 from tests.crash.nursery import Nursery
-from tests.crash.victim import FULL, SMALL
+from tests.crash.victim import FULL, SERIES, SMALL
 
 
 def _out(tmp_path: Path) -> Path:
@@ -28,6 +28,17 @@ def test_a_killed_release_goes_on(nursery: Nursery, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_one_of_two_is_killed(nursery: Nursery, tmp_path: Path) -> None:
     assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("pair", 2) == []
+
+
+@pytest.mark.slow
+def test_a_killed_series_goes_on(nursery: Nursery, tmp_path: Path) -> None:
+    """Every period has one draw and one charge, whatever was killed before it and while earlier periods were read again."""
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SERIES, periods=24).run("direct", 15) == []
+
+
+@pytest.mark.nightly
+def test_many_kills_of_a_series_of_two_years(nursery: Nursery, tmp_path: Path) -> None:
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SERIES, periods=24).run("direct", 100) == []
 
 
 @pytest.mark.nightly

@@ -1,4 +1,4 @@
-"""A project that is made to be killed: two tables of 200 made-up rows, and a release of each period.
+"""A project that is made to be killed: tables of a few hundred made-up rows, and a release of each period.
 
 Everything that a run writes is inside the project's folder; what the killed processes handed on is noted beside it.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dprelease.ledger import Ledger
 from dprelease.release.project import Project
 
-__all__ = ["FULL", "SMALL", "TINY", "Handed", "Victim", "anchor_files", "opened"]
+__all__ = ["FULL", "SERIES", "SMALL", "TINY", "Handed", "Victim", "anchor_files", "opened"]
 
 _SETTINGS = """ledger: sqlite:///state/ledger.db
 anchors: [anchor/head.json]
@@ -28,6 +28,7 @@ _POLICY = """accounts:
     neighboring: add_remove
     composition: zcdp
     lifetime: {epsilon: 40, delta: 1e-5, selecting: 5e-6}
+  days: {unit: row, neighboring: add_remove, composition: zcdp, lifetime: {epsilon: 40, delta: 1e-5}}
 """
 _HEAD = """dprelease: 1
 release: {name: crash, period: PERIOD, title: A release that is killed, curator: Example Office}
@@ -93,6 +94,25 @@ FULL = (
 """
     + _TAIL
 )
+# Months that share their noise: each reads three of them, and is made of the draws of all before it.
+SERIES = """dprelease: 1
+release: {name: crash, period: PERIOD, title: A release that is killed, curator: Example Office}
+privacy: {unit: {entity: row}, neighboring: add_remove, budget: {epsilon: 1/2, delta: 1e-8}, accounting: zcdp}
+tables:
+  days:
+    account: days
+    source: {file: days.csv}
+    time: {column: day, type: date}
+    columns:
+      sex: {type: text, keys: [f, m]}
+queries:
+  visits:
+    table: days
+    by: [sex]
+    measures: {visits: {count: rows}}
+    series: {from: 2024-01, sums: [2, 12, ytd], look_back: 3}
+publish: {formats: [csv]}
+"""
 
 
 class Handed(NamedTuple):
@@ -119,7 +139,10 @@ class Victim:
         visits = ["person,town,sex,amount"]
         visits += [f"{k // 3},{'w' if k % 7 else 'xyz'[k % 3]},{1 + k // 3 % 2},{k % 100}" for k in range(200)]
         people = ["region,sex,age", *(f"{'abc'[k % 3]},{1 + k % 2},{k % 90}" for k in range(200))]
+        months = [f"{2024 + at // 12}-{1 + at % 12:02}" for at in range(24)]
+        days = ["day,sex", *(f"{month}-{1 + k % 28:02},{'fm'[k % 2]}" for month in months for k in range(40))]
         for name, content in {
+            "days.csv": "\n".join(days) + "\n",
             "dprelease.yaml": _SETTINGS,
             "policy.yaml": _POLICY,
             "visits.csv": "\n".join(visits) + "\n",

@@ -134,6 +134,18 @@ def test_each_month_is_charged_once_with_all_of_its_readings(released: Path) -> 
         assert account["before"]["epsilon"] in ("0", "0.0")
 
 
+def test_all_months_are_one_page_and_one_file(released: Path) -> None:
+    folder = released / "releases" / "visits" / "@periods"
+    page = (folder / "visits.html").read_text(encoding="utf-8")
+    with (folder / "visits.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+
+    assert rows == [{"period": period, **row} for period in MONTHS for row in _table(released, period)]
+    assert "The periods share their noise since 2024-01" in page
+    assert "visits since the beginning of the year" in page
+    assert page.count("<polyline") == 2 * 3  # each sex by months, two months and since January; there are no six months
+
+
 def _spent(folder: Path) -> str:
     return command(folder, "ledger", "log")
 

@@ -19,8 +19,9 @@ from dprelease.publish import published_tables, render, write
 from dprelease.publish.base import Content
 from dprelease.publish.bundle.checks.checking_page import checking_page
 from dprelease.publish.bundle.checks.opened import read_bundle
+from dprelease.publish.products.listed import Listed
+from dprelease.publish.products.releases import overview_files
 from dprelease.publish.site.html import html_files, site_files
-from dprelease.publish.site.releases import Listed, overview_files
 from dprelease.release.publishing.overview import write_overview
 from tests.unit import formats_example, languages_example, publish_example
 from tests.unit.workload_example import content as of_workloads

@@ -14,10 +14,16 @@ from dprelease.estimate.series import PARTS, law_of_sum, periods_from_draws, sum
 from dprelease.noise import Exact, Measurement
 from dprelease.noise.mechanisms.shared import draw_together
 from dprelease.plan.document import PlannedSeries
+from dprelease.publish.base import Content
+from dprelease.publish.certificate.blocks import BlockText
+from dprelease.publish.certificate.sections import certificate_blocks
 from dprelease.publish.comparing.columns import compared_tables
+from dprelease.publish.comparing.words import shared_words
 from dprelease.publish.measured import inputs_of, queries_as_tables
+from dprelease.words import speaking
 
-from .series_example import series_plan
+from .publish_example import facts
+from .series_example import SERIES, series_plan
 
 BAND = Band(coefficients=(3879, 989, 670, 301, 280, 237, 189, 150, 113, 78, 52, 18))
 
@@ -163,3 +169,34 @@ def test_a_sum_is_of_as_many_periods_as_there_are(
     series = PlannedSeries(periods=periods, sums=(3,), band=BAND, year=year)
 
     assert {which: series.length(which) for which in lengths} == lengths  # type: ignore[arg-type]  # `ytd` or a number
+
+
+def test_pages_say_what_was_charged_when_in_every_language() -> None:
+    plan = series_plan((SERIES, "series: {from: 2023-11, sums: [2, 3], look_back: 3}"))
+    (query,) = plan.queries
+    assert query.series is not None
+    later = len(query.series.band.coefficients) - 1
+    read = query.series.periods[-1 - later : -1]
+
+    told = list(shared_words(plan))
+    with speaking("de"):
+        german = list(shared_words(plan))
+
+    assert read == ("2024-01", "2024-02")
+    assert len(told) == len(german) == 2
+    assert f"its own, and those of as many as {later} periods after it" in told[0]
+    assert f"bis zu {later} Zeiträumen danach" in german[0]
+    assert all("rows of 2024-01, 2024-02 were" in each or "2024-03" in each for each in told)
+    assert "Zeilen von 2024-01, 2024-02 noch einmal" in german[1]
+
+
+def test_the_first_period_reads_nothing_again() -> None:
+    plan = series_plan((SERIES, "series: {from: 2024-03, sums: [2, 3]}"))
+
+    assert len(list(shared_words(plan))) == 1
+    told = facts(plan)
+    account = told.accounts[0].model_copy(update={"name": "visits"})
+    content = Content(plan=plan, tables=(), facts=told.model_copy(update={"accounts": (account,)}))
+    text = [each.text for each in certificate_blocks(content) if isinstance(each, BlockText)]
+    assert any("This release is charged now for all draws" in each for each in text)
+    assert not any("read again" in each for each in text)

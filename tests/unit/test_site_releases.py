@@ -176,7 +176,8 @@ def test_titles_periods_and_folders_are_inert(tmp_path: Path) -> None:
 
 def test_a_signer_is_shown_by_fingerprint() -> None:
     from dprelease.publish.manifest import Manifest
-    from dprelease.publish.site.releases import Listed, releases_page
+    from dprelease.publish.products.listed import Listed
+    from dprelease.publish.products.releases import releases_page
 
     made = plan()
     said: Facts = facts(made, signer=KEY)

@@ -11,7 +11,7 @@ from dprelease.publish import Restated, render, write
 from dprelease.publish.base import Facts
 from dprelease.publish.catalogue.entry import told_of
 from dprelease.publish.catalogue.feed import Entry, feed
-from dprelease.publish.site.series import panels_of
+from dprelease.publish.products.series import panels_of
 from dprelease.release.publishing.overview import write_overview
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -63,7 +63,7 @@ def test_a_missing_period_is_a_gap_and_a_withheld_number_is_no_zero() -> None:
     (panel,) = table.panels
     assert panel.title == "Northeast, Male"
     assert [len(line.split()) for line in panel.lines] == [2, 1, 1]
-    assert [len(band.split()) for band in panel.bands] == [4, 2, 2]
+    assert [len(band.split()) for band in panel.bands] == [4, 4, 4]
     assert [weak for _, _, weak in panel.dots] == [False, False, True, False]
     assert math.isnan(panel.points[3].value)
     assert panel.points[3].texts == ("not published", "")

@@ -35,6 +35,7 @@ from dprelease.publish.certificate.blocks import (
     CertificateTable,
 )
 from dprelease.publish.certificate.office import office_statements, sign_off, unsaid
+from dprelease.publish.comparing.words import shared_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most
 from dprelease.words import amount, phrase
@@ -339,7 +340,7 @@ def _accounts(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
         heads,
         tuple(tuple(row[name] for name in names) for row in every),
     )
-    for text in apart(plan):
+    for text in (*apart(plan), *shared_words(plan)):
         yield BlockText(text)
 
 

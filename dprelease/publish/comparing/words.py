@@ -13,7 +13,7 @@ from dprelease.publish.comparing.earlier import needed_periods, period_of
 from dprelease.publish.numbers import percent
 from dprelease.words import phrase, phrase_many
 
-__all__ = ["compared_words", "earlier_words", "marks_words"]
+__all__ = ["compared_words", "earlier_words", "marks_words", "shared_words"]
 
 
 def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, table: PublishedTable) -> list[str]:
@@ -134,7 +134,7 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
         for each in facts.earlier
         if each.period not in shared
     ]
-    found += _shared_words(plan)
+    found += shared_words(plan)
     known = {each.period for each in facts.earlier} | shared
     missing = [each for each in needed_periods(plan) if each not in known]
     if missing:
@@ -147,21 +147,26 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
     return found
 
 
-def _shared_words(plan: ReleasePlan) -> Iterator[str]:
+def shared_words(plan: ReleasePlan) -> Iterator[str]:
     """What was charged when, of queries whose periods share their noise."""
     for query in plan.queries:
         series = query.series
         if series is None:
             continue
-        again = list(reversed(series.periods[:-1]))[: series.band.periods - 1]
-        yield (
-            f"The periods of {query.name} share their noise since {series.periods[0]}. This release is charged now for "
-            f"all draws that will ever read the rows of {series.periods[-1]}: its own, and those of the "
-            f"{series.band.periods - 1} periods after it, by the same plan."
+        read = series.periods[-series.band.periods : -1]
+        yield phrase(
+            "The periods of {name} share their noise since {first}. This release is charged now for all draws that "
+            "will ever read the rows of {period}: its own, and those of as many as {later} periods after it, by the "
+            "same plan.",
+            name=query.name,
+            first=series.periods[0],
+            period=series.periods[-1],
+            later=series.band.periods - 1,
         )
-        if again:
-            which = again[0] if len(again) == 1 else f"{again[-1]} to {again[0]}"
-            yield (
-                f"For its draw of {query.name} the rows of {which} were read again, which was charged with the "
-                "releases of those periods. What was measured for earlier periods is public, and costs nothing to use."
+        if read:
+            yield phrase(
+                "For its draw of {name} the rows of {periods} were read again, which was charged with the releases of "
+                "those periods. What was measured for earlier periods is public, and costs nothing to use.",
+                name=query.name,
+                periods=", ".join(read),
             )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import errno
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from dprelease.canonical import sha256
 from dprelease.formats import FORMATS
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import Facts
+from dprelease.publish.formats.all_periods import Row, rows_of_csv
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
-from dprelease.publish.site.releases import Listed, overview_files
-from dprelease.publish.site.series import MOST_ROWS, Numbers
+from dprelease.publish.products.listed import Listed
+from dprelease.publish.products.over_periods import FOLDER
+from dprelease.publish.products.releases import overview_files
+from dprelease.publish.products.tables import wanted_tables
 from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, read_regular, replace_file
 from dprelease.release.publishing.published import manifests_in
 
@@ -22,8 +26,7 @@ __all__ = ["OVERVIEW", "write_overview"]
 OVERVIEW = "index.html"
 _LISTED_BY = ("facts.json", "plan.json")
 _TIMES = 5
-_MOST_TABLES = 12  # of a bundle whose numbers are read
-_LARGEST_TABLE = 1 << 15
+_MADE = (".html", ".csv", ".parquet")  # ends the names of files over all periods
 
 
 def write_overview(releases: Path) -> str:
@@ -42,8 +45,10 @@ def write_overview(releases: Path) -> str:
     try:
         for _ in range(_TIMES):
             seen = _bundles(releases)
-            for path, data in _files(releases, seen).items():
+            files = _files(releases, seen)
+            for path, data in files.items():
                 _replace(releases / path, data)
+            _remove_others(releases, files)
             if _bundles(releases) == seen:
                 break
     except OSError as error:
@@ -71,7 +76,23 @@ def _files(releases: Path, bundles: dict[Path, int]) -> dict[str, bytes]:
             listed.append(_listed(path, name))
         except Exception:  # whatever is wrong with it
             unreadable.append(name)
-    return overview_files(listed, unreadable)
+    listed, changed = _with_numbers(releases, listed)
+    return overview_files(listed, [*unreadable, *changed])
+
+
+def _with_numbers(releases: Path, listed: Sequence[Listed]) -> tuple[list[Listed], list[str]]:
+    """The bundles with the numbers that pages are made of, and paths of those whose files cannot be read."""
+    wanted, found, changed = wanted_tables(listed), list[Listed](), list[str]()
+    for each in listed:
+        try:
+            numbers = {name: _rows(releases / each.path, name, each) for name in wanted.get(each.path, ())}
+            found.append(replace(each, numbers=numbers))
+        except Exception:  # whatever is wrong with it
+            changed.append(each.path)
+    if not changed:
+        return found, []
+    again, more = _with_numbers(releases, [replace(each, numbers={}) for each in found])  # others are the newest now
+    return again, [*changed, *more]
 
 
 def _listed(path: Path, name: str) -> Listed:
@@ -85,23 +106,18 @@ def _listed(path: Path, name: str) -> Listed:
     manifest = Manifest.from_canonical(read_regular(path / MANIFEST_FILE, LARGEST_MANIFEST))
     facts, plan = (_sound(path, each, manifest) for each in _LISTED_BY)
     made = ReleasePlan.from_canonical(plan)
-    listed = Listed(name, manifest, Facts.from_canonical(facts), made, _numbers(path, manifest, made))
+    listed = Listed(name, manifest, Facts.from_canonical(facts), made)
     same = listed.facts.plan_fingerprint == manifest.plan_fingerprint and listed.facts.signer == manifest.signer
     if not same or listed.facts.rehearsal != manifest.rehearsal:
         raise ValueError("of another release")
     return listed
 
 
-def _numbers(path: Path, manifest: Manifest, plan: ReleasePlan) -> Numbers:
-    """The rows of the first tables that are small enough to be shown over the periods."""
-    found: dict[str, list[dict[str, str]]] = {}
-    for query in plan.queries:
-        name = FORMATS["csv"].path(query.name)
-        if len(found) < _MOST_TABLES and name in manifest.files and manifest.files[name].bytes <= _LARGEST_TABLE:
-            text = _sound(path, name, manifest).decode()
-            rows = list(csv.DictReader(io.StringIO(text, newline="")))
-            found |= {query.name: rows} if len(rows) <= MOST_ROWS else {}
-    return found
+def _rows(path: Path, table: str, each: Listed) -> list[Row]:
+    """The rows of a table as its CSV file has them."""
+    text = _sound(path, FORMATS["csv"].path(table), each.manifest).decode()
+    query = next(query for query in each.plan.queries if query.name == table)
+    return rows_of_csv(text, each.plan, query)
 
 
 def _sound(path: Path, name: str, manifest: Manifest) -> bytes:
@@ -113,5 +129,17 @@ def _sound(path: Path, name: str, manifest: Manifest) -> bytes:
 
 def _replace(path: Path, data: bytes) -> None:
     """Write the page, unless it is there already."""
+    if path.parent.name == FOLDER:
+        path.parent.mkdir(exist_ok=True)
+        if path.parent.is_symlink():
+            raise OSError(errno.ELOOP, "a folder in it is a link")
     if not (path.is_file() and not path.is_symlink() and path.read_bytes() == data):
         replace_file(path, data)
+
+
+def _remove_others(releases: Path, files: Collection[str]) -> None:
+    """Take away pages over periods of tables that have none any more: what they show may have been replaced."""
+    for path in releases.glob(f"*/{FOLDER}/*"):
+        ours = not path.parent.is_symlink() and path.suffix in _MADE
+        if ours and path.is_file() and path.relative_to(releases).as_posix() not in files:
+            path.unlink(missing_ok=True)

@@ -21,10 +21,22 @@ from dprelease.publish.site.chart import Plotted, counted_in, ends, tick_text, t
 from dprelease.spec.period import span
 from dprelease.words import phrase, spoken
 
-__all__ = ["MOST_ROWS", "Numbers", "Panel", "Point", "SeriesTable", "panels_of"]
+__all__ = [
+    "MOST_ROWS",
+    "Numbers",
+    "Panel",
+    "Point",
+    "SeriesTable",
+    "drawn_over",
+    "of_all_periods",
+    "panels_of",
+    "point_of",
+    "shown_number",
+]
 
 MOST_ROWS = 8  # of a table whose numbers are shown over the periods
 _MOST_PANELS = 12
+_BAR = 0.7  # half of the width of the interval of a period that stands alone
 Numbers = Mapping[str, Sequence[Mapping[str, str]]]  # by table its rows, each by the names of its columns
 
 
@@ -122,44 +134,74 @@ def panels_of(plan: ReleasePlan, periods: Sequence[tuple[str, Numbers]]) -> tupl
         newest = numbers[max(placed, key=lambda each: placed[each])].get(query.name, ())
         if query.private or query.ranking is not None or not 1 <= len(newest) <= min(MOST_ROWS, left):
             continue
-        labels = {column.name: column.labels for column in plan.keys(query)}
-        for measure in measure_names(plan, query):
-            rows = [tuple(row.get(name, "") for name in labels) for row in newest]
-            lines = [list(_points(numbers, placed, query.name, tuple(labels), keys, measure)) for keys in rows]
-            if len(rows) <= left and sum(each.there for line in lines for each in line) > 1:
-                shown = [
-                    [words.get(key, key) for words, key in zip(labels.values(), each, strict=True)] for each in rows
-                ]
-                found.append(
-                    _drawn(
-                        _of_all_periods(query.title or query.name, plan.release.period),
-                        _shown(plan, query, measure),
-                        [", ".join(each) for each in shown],
-                        lines,
-                    )
-                )
-                left -= len(rows)
+        keys = [tuple(row.get(column.name, "") for column in plan.keys(query)) for row in newest]
+        rows = {period: each.get(query.name, ()) for period, each in numbers.items()}
+        drawn = drawn_over(plan, query, measure_names(plan, query), keys, rows, left)
+        found += drawn
+        left -= sum(len(table.panels) for table in drawn)
     return tuple(found)
 
 
-def _of_all_periods(title: str, period: str) -> str:
+def drawn_over(
+    plan: ReleasePlan,
+    query: PlannedQuery,
+    measures: Sequence[str],
+    keys: Sequence[tuple[str, ...]],
+    rows: Mapping[str, Sequence[Mapping[str, str]]],
+    most: int,
+) -> list[SeriesTable]:
+    """Numbers of a table over the periods, for each of them a panel for each row; none of which nothing can be drawn.
+
+    Args:
+        plan: Of the newest period, in the language that is spoken.
+        query: The table.
+        measures: The names of its numbers.
+        keys: Which rows.
+        rows: By period its rows.
+        most: How many panels there may be.
+    """
+    placed = _placed([*rows])
+    if len(placed) < 2:
+        return []
+    columns = plan.keys(query)
+    names = [column.name for column in columns]
+    known = {period: {tuple(row.get(name, "") for name in names): row for row in rows[period]} for period in placed}
+    titles = [
+        ", ".join(column.labels.get(key, key) for column, key in zip(columns, each, strict=True)) for each in keys
+    ]
+    found: list[SeriesTable] = []
+    for measure in measures:
+        lines = [
+            [point_of(period, x, known[period].get(each, {}), measure) for period, x in placed.items()] for each in keys
+        ]
+        if len(keys) <= most and sum(each.there for line in lines for each in line) > 1:
+            title = of_all_periods(query.title or query.name, plan.release.period)
+            found.append(_drawn(title, shown_number(plan, query, measure), titles, lines))
+            most -= len(keys)
+    return found
+
+
+def of_all_periods(title: str, period: str) -> str:
     """A title of the newest period as it stands above all of them: without the period, and the short word before it.
 
-    >>> _of_all_periods("Delays in 2013-12 by airport", "2013-12"), _of_all_periods("2013-12", "2013-12")
+    >>> of_all_periods("Delays in 2013-12 by airport", "2013-12"), of_all_periods("2013-12", "2013-12")
     ('Delays by airport', '2013-12')
     """
     return re.sub(rf"(?: \w{{1,3}})? {re.escape(period)}(?!\w)", "", title).strip(" ,:") or title
 
 
-def _shown(plan: ReleasePlan, query: PlannedQuery, measure: str) -> str:
-    """What readers see of a measure, in the language that is spoken."""
+def shown_number(plan: ReleasePlan, query: PlannedQuery, name: str) -> str:
+    """What readers see of a number, in the language that is spoken: its title, or its name."""
     names, at = plan.catalog.names, query.workload or query.name
-    told = "" if names is None else names.said("queries", at, "measures", measure, "title", language=spoken().tag)
-    return told or measure
 
+    def said(measure: str) -> str:
+        found = "" if names is None else names.said("queries", at, "measures", measure, "title", language=spoken().tag)
+        return found or measure
 
-def _labelled(labels: Mapping[str, str], key: str) -> str:
-    return labels.get(key, key)
+    compared = query.compare.get(name)
+    if compared is None or said(name) != name:
+        return said(name)
+    return compared.described({compared.measure: said(compared.measure)})
 
 
 def _placed(periods: Sequence[str]) -> dict[str, float]:
@@ -176,24 +218,22 @@ def _second(item: tuple[str, float]) -> float:
     return item[1]
 
 
-def _points(
-    numbers: Mapping[str, Numbers],
-    placed: Mapping[str, float],
-    table: str,
-    names: tuple[str, ...],
-    keys: tuple[str, ...],
-    measure: str,
-) -> Iterator[Point]:
-    for period, x in placed.items():
-        rows = numbers[period].get(table, ())
-        row = next((each for each in rows if tuple(each.get(name, "") for name in names) == keys), {})
-        value, lower, upper = (_number(row.get(f"{measure}{end}", "")) for end in ("", "_lower", "_upper"))
-        known = math.isfinite(lower) and math.isfinite(upper)
-        if known and row.get(f"{measure}_status") != "blank":  # what is impossible is shown as the nearest possible
-            value = min(max(value, lower), upper)
-        weak = row.get(f"{measure}_status") == "unreliable"
-        places = None if "." in row.get(measure, "") else 0
-        yield Point(period, x, value, *((lower, upper) if known else (value, value)), weak, places)
+def point_of(period: str, x: float, row: Mapping[str, str], measure: str) -> Point:
+    """A number of one period, from its row as published; an empty one: there is none.
+
+    Args:
+        period: The period.
+        x: Its place.
+        row: By the names of columns their texts.
+        measure: The name of the number.
+    """
+    value, lower, upper = (_number(row.get(f"{measure}{end}", "")) for end in ("", "_lower", "_upper"))
+    known = math.isfinite(lower) and math.isfinite(upper)
+    if known and row.get(f"{measure}_status") != "blank":  # what is impossible is shown as the nearest possible
+        value = min(max(value, lower), upper)
+    weak = row.get(f"{measure}_status") == "unreliable"
+    places = None if "." in row.get(measure, "") else 0
+    return Point(period, x, value, *((lower, upper) if known else (value, value)), weak, places)
 
 
 def _number(text: str) -> float:
@@ -233,6 +273,10 @@ def _drawn(title: str, measure: str, titles: Sequence[str], lines: Sequence[Sequ
 
 
 def _band(run: Sequence[Point], place: Callable[[float], str]) -> str:
+    if len(run) == 1:  # a period alone has no width: its interval is a bar behind the dot
+        ((x, upper, lower),) = ((p.x, place(p.upper), place(p.lower)) for p in run)
+        left, right = f"{x - _BAR:.2f}", f"{x + _BAR:.2f}"
+        return f"{left},{upper} {right},{upper} {right},{lower} {left},{lower}"
     there = [f"{p.x:.2f},{place(p.upper)}" for p in run]
     return " ".join([*there, *(f"{p.x:.2f},{place(p.lower)}" for p in reversed(run))])
 

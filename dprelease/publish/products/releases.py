@@ -1,70 +1,43 @@
 """The pages over the releases of a project, and their feeds. Pure; ``publishing.overview`` reads and writes them.
 
-``releases/index.html`` lists all of them, ``releases/NAME/index.html`` the periods of one product. They are in the
-first language of their newest publication; ``index.TAG.html`` and ``feed.TAG.xml`` beside them are in its other ones.
+``releases/index.html`` lists all of them, ``releases/NAME/index.html`` the periods of one product; each table of a
+product of two periods or more has a page with all of its numbers (``products.over_periods``). They are in the first
+language of their newest publication; ``index.TAG.html`` and ``feed.TAG.xml`` beside them are in its other ones.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 from urllib.parse import quote
 
-from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.drawings import Figure, history_figures
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
 from dprelease.publish.catalogue.entry import Told, told_of
 from dprelease.publish.catalogue.feed import FEED_FILE, Entry, feed
 from dprelease.publish.catalogue.linked import as_script, catalogue_of
 from dprelease.publish.html_text import render_page, themed, utc
-from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
-from dprelease.publish.site.localised import languages_of, plan_in_spoken_language
-from dprelease.publish.site.series import Numbers, panels_of
+from dprelease.publish.products.listed import (
+    INDEX,
+    Listed,
+    Tongues,
+    current_of,
+    file_beside,
+    in_other_languages,
+    languages_of_product,
+    newest_first,
+    products_of,
+    title_of_product,
+)
+from dprelease.publish.products.over_periods import FOLDER
+from dprelease.publish.products.series import panels_of
+from dprelease.publish.products.tables import links_over_periods, pages_over_periods, tables_over_periods
 from dprelease.spec.period import span
-from dprelease.words import DEFAULT, LANGUAGES, amount, phrase, speaking, spoken
+from dprelease.words import amount, phrase, speaking, spoken
 
-__all__ = ["Listed", "overview_files", "releases_page"]
-
-INDEX = "index.html"
-Tongues = Sequence[tuple[str, str, str]]  # of the same page in other languages: tag, name, address
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A bundle as the page needs it.
-
-    Attributes:
-        path: The path of its folder below the page, with forward slashes: ``survey/2024``.
-        manifest: Its list of files.
-        facts: What the ledger said.
-        plan: What was planned.
-        numbers: Of its small tables what their CSV files have; what a product shows over its periods.
-    """
-
-    path: str
-    manifest: Manifest
-    facts: Facts
-    plan: ReleasePlan
-    numbers: Numbers = field(default_factory=dict)
-
-    @property
-    def front(self) -> str:
-        """Its front page, from the folder of all releases, in the language that is spoken where it has that one.
-
-        Its manifest where it has no page.
-        """
-        pages = (f"{spoken().tag}/index.html", "index.html")
-        first = next((page for page in pages if page in self.manifest.files), "manifest.json")
-        return f"{self.path}/{first}"
-
-    @property
-    def shown(self) -> ReleasePlan:
-        """The plan with the names of the language that is spoken."""
-        return plan_in_spoken_language(self.plan)
+__all__ = ["overview_files", "releases_page"]
 
 
 def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = (), others: Tongues = ()) -> bytes:
@@ -75,14 +48,14 @@ def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = (), othe
         unreadable: Paths of folders that should hold a bundle, and hold none that can be read.
         others: The same page in each other language: its tag, its name, and where it is.
     """
-    newest = _newest(listed)
+    newest = newest_first(listed)
     replaced = _replaced(newest)
-    products = _products(newest)
+    products = products_of(newest)
     return render_page(
         "releases.html.j2",
         notice=phrase(NOTICE) if listed and all(each.facts.rehearsal for each in listed) else "",
         others=others,
-        feed=_beside(FEED_FILE, newest),
+        feed=file_beside(FEED_FILE, newest),
         lines=[_line(each, replaced) for each in newest],
         **themed(newest[0].facts.theme if newest else None),
         products=[_product_line(name, each) for name, each in products.items()],
@@ -100,50 +73,29 @@ def overview_files(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> 
         listed: The bundles, in any order.
         unreadable: Paths of folders that should hold a bundle, and hold none that can be read.
     """
-    newest = _newest(listed)
+    newest = newest_first(listed)
     replaced = _replaced(newest)
     found: dict[str, bytes] = {}
-    for tag in _languages(newest):
+    for tag in languages_of_product(newest):
         with speaking(tag):
-            found[_beside(INDEX, newest)] = releases_page(listed, unreadable, _others(newest))
-            found[_beside(FEED_FILE, newest)] = _feed(newest, "", phrase("Releases"))
-    for name, product in _products(newest).items():
-        for tag in _languages(product):
+            found[file_beside(INDEX, newest)] = releases_page(listed, unreadable, in_other_languages(newest))
+            found[file_beside(FEED_FILE, newest)] = _feed(newest, "", phrase("Releases"))
+    for name, product in products_of(newest).items():
+        for tag in languages_of_product(product):
             with speaking(tag):
-                found[f"{name}/{_beside(INDEX, product)}"] = _product_page(product, replaced, _home(_languages(newest)))
-                found[f"{name}/{_beside(FEED_FILE, product)}"] = _feed(product, f"{name}/", _title(product[0]))
+                page, told = (f"{name}/{file_beside(each, product)}" for each in (INDEX, FEED_FILE))
+                found[page] = _product_page(product, replaced, _home(languages_of_product(newest)))
+                found[told] = _feed(product, f"{name}/", title_of_product(product[0]))
+                found |= pages_over_periods(name, product)
+        for table in tables_over_periods(product):
+            found |= {f"{name}/{FOLDER}/{path}": data for path, data in table.files()}
     return found
-
-
-def _languages(newest: Sequence[Listed]) -> tuple[str, ...]:
-    """Those of the newest publication."""
-    return languages_of(newest[0].plan) if newest else (DEFAULT,)
-
-
-def _beside(path: str, newest: Sequence[Listed]) -> str:
-    """The name of a file in the language that is spoken: its own in the first one, else with the tag in it."""
-    name, ending = path.rsplit(".", 1)
-    return path if spoken().tag == _languages(newest)[0] else f"{name}.{spoken().tag}.{ending}"
-
-
-def _others(newest: Sequence[Listed]) -> Tongues:
-    """The same page in every other language."""
-    tags = _languages(newest)
-    return tuple(
-        (tag, LANGUAGES[tag].name, f"index.{tag}.html" if at else INDEX)
-        for at, tag in enumerate(tags)
-        if tag != spoken().tag
-    )
 
 
 def _home(tags: Sequence[str]) -> str:
     """The page over all releases, in the language that is spoken where it has that one."""
     tag = spoken().tag
     return f"../index.{tag}.html" if tag in tags[1:] else f"../{INDEX}"
-
-
-def _newest(listed: Sequence[Listed]) -> list[Listed]:
-    return sorted(listed, key=lambda each: (-each.facts.ledger_sequence, each.path))
 
 
 def _replaced(newest: Sequence[Listed]) -> dict[str, int]:
@@ -155,30 +107,6 @@ def _replaced(newest: Sequence[Listed]) -> dict[str, int]:
     }
 
 
-def _products(newest: Sequence[Listed]) -> dict[str, list[Listed]]:
-    """The bundles of each folder of a product, the product with the newest one first."""
-    found: dict[str, list[Listed]] = {}
-    for each in newest:
-        found.setdefault(each.path.partition("/")[0], []).append(each)
-    return found
-
-
-def _title(each: Listed) -> str:
-    """Of a product, whatever the period: the title of its newest publication without a period at its end."""
-    return _without_period(each.shown.release.title or each.manifest.release, each.manifest.period)
-
-
-def _without_period(title: str, period: str) -> str:
-    """A title without the period at its end, and without the short word that leads to it.
-
-    >>> [_without_period(title, "2014") for title in ("Fatal crashes in 2014", "Incomes, 2014", "2014", "Age 14")]
-    ['Fatal crashes', 'Incomes', '2014', 'Age 14']
-    """
-    if title == period or not title.endswith(period):
-        return title
-    return re.sub(r"\s\w{1,3}$", "", title.removesuffix(period).rstrip(" ,:-("))
-
-
 def _product_line(name: str, product: Sequence[Listed]) -> dict[str, Any]:
     periods = sorted({each.manifest.period for each in product})
     several = phrase(
@@ -186,7 +114,7 @@ def _product_line(name: str, product: Sequence[Listed]) -> dict[str, Any]:
     )
     return {
         "href": quote(f"{name}/{_page_of(product)}"),
-        "title": _title(product[0]),
+        "title": title_of_product(product[0]),
         "name": name,
         "periods": several if len(periods) > 1 else phrase("period {period}", period=periods[0]),
     }
@@ -195,7 +123,7 @@ def _product_line(name: str, product: Sequence[Listed]) -> dict[str, Any]:
 def _page_of(product: Sequence[Listed]) -> str:
     """The page of a product in the language that is spoken, or in its first one."""
     tag = spoken().tag
-    return f"index.{tag}.html" if tag in _languages(product)[1:] else INDEX
+    return f"index.{tag}.html" if tag in languages_of_product(product)[1:] else INDEX
 
 
 def _catalogued(each: Listed, below: str) -> tuple[Told, str, str]:
@@ -206,9 +134,8 @@ def _product_page(product: Sequence[Listed], replaced: Mapping[str, int], home: 
     """The page of one product, its newest publication first; ``home`` is the page over all releases."""
     below = product[0].path.partition("/")[0] + "/"
     newest = product[0]
-    current: dict[str, Listed] = {}  # of each period the newest publication
-    for each in product:
-        current.setdefault(each.manifest.period, each)
+    current = {each.manifest.period: each for each in current_of(product)}
+    tables, too_large = links_over_periods(product)
     told = told_of(newest.shown, newest.facts)
     lines = [
         {
@@ -222,19 +149,21 @@ def _product_page(product: Sequence[Listed], replaced: Mapping[str, int], home: 
     return render_page(
         "product.html.j2",
         notice=phrase(NOTICE) if all(each.facts.rehearsal for each in product) else "",
-        title=_title(newest),
+        title=title_of_product(newest),
         **themed(newest.facts.theme),
         release=newest.shown.release,
-        others=_others(product),
-        feed=_beside(FEED_FILE, product),
+        others=in_other_languages(product),
+        feed=file_beside(FEED_FILE, product),
         home=home,
         told=told,
         lines=lines,
+        tables=tables,
+        too_large=too_large,
         series=panels_of(newest.shown, [(period, each.numbers) for period, each in current.items()]),
         corrections=[
             (each.manifest.period, each.facts.restates.reason) for each in product if each.facts.restates is not None
         ],
-        linked=as_script(catalogue_of(_title(newest), [_catalogued(each, below) for each in product])),
+        linked=as_script(catalogue_of(title_of_product(newest), [_catalogued(each, below) for each in product])),
     )
 
 
@@ -258,7 +187,7 @@ def _feed(newest: Sequence[Listed], below: str, title: str) -> bytes:
                 package=None if package is None else (path, package.bytes),
             )
         )
-    return feed(entries, title, below.rstrip("/"), _beside(FEED_FILE, newest), _beside(INDEX, newest))
+    return feed(entries, title, below.rstrip("/"), file_beside(FEED_FILE, newest), file_beside(INDEX, newest))
 
 
 def _line(each: Listed, replaced: Mapping[str, int]) -> dict[str, Any]:

@@ -1,0 +1,127 @@
+"""Real flights by carrier, whose months share their noise: a bundle for each month, and one page over all of them.
+
+By default four months, at night the year.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dprelease.plan.document import ReleasePlan
+from tests.e2e.real_data import CARRIERS, FILES
+from tests.planned import plan_of
+from tests.project import command, one_table
+from tests.unit.series_example import POLICY
+
+FLIGHTS = FILES["flights"]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.shared,
+    pytest.mark.skipif(not FLIGHTS.exists(), reason="the file of flights is not beside the checkout"),
+]
+YEAR = [f"2013-{month:02}" for month in range(1, 13)]
+# The standard error since January after so many months, over that of one independent month (docs/proofs/series.md).
+SINCE_JANUARY = {4: 1.6221, 12: 2.3303}
+SERIES = "    series: {from: 2013-01, sums: [3, 12, ytd]}\n"
+SPEC = f"""\
+dprelease: 1
+release: {{name: departures, period: 2013-12, title: "Departures from New York City in {{{{ period }}}}"}}
+privacy:
+  unit: {{entity: row}}
+  budget: {{epsilon: 1/2, delta: 1e-9}}
+tables:
+  flights:
+    account: visits
+    source: {{file: people.csv}}
+    time: {{column: day, type: date}}
+    columns:
+      carrier: {{type: text, keys: [{", ".join(CARRIERS)}]}}
+queries:
+  carriers:
+    title: "Departures in {{{{ period }}}} by carrier"
+    table: flights
+    by: [carrier]
+    measures: {{departures: {{count: rows}}}}
+{SERIES}publish: {{formats: [csv, html], certificate: false}}
+"""
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _truth() -> Mapping[tuple[str, str], int]:
+    sql = f"SELECT printf('%d-%02d', year, month), carrier, count(*) FROM read_parquet('{FLIGHTS}') GROUP BY 1, 2"
+    return {(period, carrier): rows for period, carrier, rows in duckdb.sql(sql).fetchall()}
+
+
+def _error(plan: ReleasePlan, measure: str) -> float:
+    return next(float(each.standard_error or "nan") for each in plan.outputs if each.measure == measure)
+
+
+@pytest.fixture(scope="module", params=[4, pytest.param(12, marks=pytest.mark.nightly)])
+def months(request: pytest.FixtureRequest) -> list[str]:
+    """The months that are released."""
+    return YEAR[: int(request.param)]
+
+
+@pytest.fixture(scope="module")
+def year(tmp_path_factory: pytest.TempPathFactory, months: list[str]) -> Path:
+    """A project that released them one by one."""
+    sql = f"SELECT make_date(year, month, day)::VARCHAR, carrier FROM read_parquet('{FLIGHTS}')"
+    folder = one_table(tmp_path_factory.mktemp("year"), SPEC, "day,carrier", duckdb.sql(sql).fetchall(), POLICY)
+    for period in months:
+        command(folder, "run", "spec.yaml", "--direct", "--period", period)
+    return folder
+
+
+def test_every_number_is_near_the_truth_and_sums_agree(year: Path, months: list[str]) -> None:
+    truth, before = _truth(), dict.fromkeys(CARRIERS, Fraction(0))
+    for at, period in enumerate(months):
+        for row in _table(year / "releases/departures" / period / "tables/carriers.csv"):
+            carrier = row["carrier"]
+            lengths = {"": 1, "_last_3": 3, "_last_12": 12, "_ytd": at + 1}
+            for name, length in lengths.items():
+                told = row[f"departures{name}"]
+                if length > at + 1:
+                    assert told == ""
+                    continue
+                true = sum(truth.get((each, carrier), 0) for each in months[at + 1 - length : at + 1])
+                assert abs(float(told) - true) < 6.5 * float(row[f"departures{name}_se"])
+            assert Fraction(row["departures_ytd"]) == before[carrier] + Fraction(row["departures"])
+            before[carrier] = Fraction(row["departures_ytd"])
+
+
+def test_sums_err_less_than_those_of_independent_months(year: Path, months: list[str]) -> None:
+    last = _table(year / "releases/departures" / months[-1] / "tables/carriers.csv")[0]
+    alone = _error(plan_of(SPEC.replace(SERIES, "")), "departures")
+
+    assert float(last["departures_se"]) / alone == pytest.approx(1.0962, abs=2e-3)
+    assert 1.4789 < float(last["departures_last_3_se"]) / alone < 1.5416  # of the third month, and in the end: it rises
+    assert float(last["departures_ytd_se"]) / alone == pytest.approx(SINCE_JANUARY[len(months)], abs=2e-3)
+    assert SINCE_JANUARY[len(months)] < 0.82 * len(months) ** 0.5
+    assert (last["departures_ytd"] == last["departures_last_12"]) == (len(months) == 12)
+
+
+def test_bundles_and_the_ledger_are_sound(year: Path, months: list[str]) -> None:
+    assert "sound" in command(year, "ledger", "check")
+    for period in (months[0], months[len(months) // 2], months[-1]):
+        assert "FAIL" not in command(year, "verify", f"releases/departures/{period}")
+
+
+def test_one_page_and_one_file_have_all_months_of_all_carriers(year: Path, months: list[str]) -> None:
+    folder = year / "releases/departures/@periods"
+    page = (folder / "carriers.html").read_text(encoding="utf-8")
+    rows = _table(folder / "carriers.csv")
+
+    assert [(row["period"], row["carrier"]) for row in rows] == [(each, key) for each in months for key in CARRIERS]
+    numbers = 4 if len(months) == 12 else 3  # before the twelfth month there is no sum of twelve
+    assert page.count('<figure class="series">') == page.count("<polyline") == numbers * len(CARRIERS)
+    assert ("Lines that are not drawn: 16" in page) == (numbers == 3)
