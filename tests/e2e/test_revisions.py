@@ -154,7 +154,7 @@ def test_what_cannot_be_revised_says_why(project: Path) -> None:
     command(project, "run", "plan.json", "--direct", "--revision", "1")
     assert "exists" in command(project, "run", "plan.json", "--direct")
     (project / "spec.yaml").write_text(LATE.replace("epsilon: 1,", "epsilon: 1/2,"))
-    command(project, "plan", "spec.yaml", "--out", "plan.json")
+    command(project, "plan", "spec.yaml", "--out", "plan.json", "--replace")
     assert "DPR-P315" in command(project, "run", "plan.json", "--direct", "--revision", "2", code=3)
     run(project, "--restate", "half the loss")  # a publication with revisions of its own
     assert "planned revision 1 of 2" in run(project, "--revision", "1")
