@@ -30,7 +30,7 @@ from tests.unit.publish_example import facts, measurements, plan, table
 from tests.unit.test_publish_files import keyed, published
 
 PAGES = ("index.html", "accounting.html")
-VOID = {"meta", "br", "hr", "link", "img", "input"}
+VOID = {"meta", "br", "hr", "link", "img", "input", "wbr"}
 
 
 class Outline(HTMLParser):
