@@ -30,6 +30,7 @@ from tests.unit.publish_example import facts, measurements, plan, table
 from tests.unit.test_publish_files import keyed, published
 
 PAGES = ("index.html", "accounting.html")
+ROWS = re.compile(rb'<th scope="row"[^>]*><bdi>(\d{5})</bdi>')
 VOID = {"meta", "br", "hr", "link", "img", "input", "wbr"}
 
 
@@ -253,6 +254,16 @@ def test_no_index_is_larger_than_two_megabytes_and_no_page_of_a_table_than_one(
     made = site_files(_tables(_long(rows, columns), tables), {})
     assert len(made["index.html"]) <= LARGEST_PAGE
     assert max((len(data) for path, data in made.items() if path != "index.html"), default=0) <= LARGEST_OF_TABLE
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rows", "measures"), [(100_000, 2), (1_000, 100)])
+def test_every_row_of_a_large_table_is_on_one_page_below_a_megabyte(rows: int, measures: int) -> None:
+    made = site_files(_long(rows, measures), {})
+    assert max(map(len, made.values())) < 1_000_000
+    shown = [key for path, page in made.items() if path != "index.html" for key in ROWS.findall(page)]
+    assert len(set(shown)) == rows
+    assert sum(page.count(b"<figure") for page in made.values()) <= 12
 
 
 def test_many_tables_are_a_list_in_groups_with_a_page_for_each() -> None:
