@@ -11,18 +11,21 @@ from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
+import pytest
 
 from dprelease.noise import Measurement
 from dprelease.publish import render
+from dprelease.publish.site.html import site_files
 from tests.planned import plan_of
 from tests.unit.publish_example import facts
-from tests.unit.test_publish_pages import Outline
+from tests.unit.test_publish_pages import Outline, lengthy
 
 WORD = "Donaudampfschifffahrt" * 14 + "sverein"  # more than 300 letters without a space
 MARKUP = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 UNIT = "</td><b>EUR\u00a0net</b>"  # with a no-break space
 AREAS = [f"A{at:03}" for at in range(200)]
 ARABIC, SPACED = "الرباط", "Zürich\u00a0\u202f1"
+ROWS = re.compile(rb'<th scope="row"[^>]*><bdi>(\d{5})</bdi>')
 LABELS = {"A000": WORD, "A001": MARKUP, "A002": {"ar": ARABIC}, "A003": SPACED}
 SPEC = f"""
 dprelease: 1
@@ -114,3 +117,14 @@ def test_a_table_of_one_row_and_one_without_a_number_say_so() -> None:
     words = "".join(Outline(text).text for text in pages().values())
     assert "withheld" in words
     assert not {"nan", "inf"} & set(words.split())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rows", "measures"), [(100_000, 2), (1_000, 100)])
+def test_every_row_of_a_large_table_is_on_one_page_below_a_megabyte(rows: int, measures: int) -> None:
+    made = site_files(lengthy(rows, measures), {})
+    assert max(map(len, made.values())) < 1_000_000
+    shown = [key for path, page in made.items() if path != "index.html" for key in ROWS.findall(page)]
+    assert len(shown) == rows * (len(shown) // rows)
+    assert len(set(shown)) == rows
+    assert sum(page.count(b"<figure") for page in made.values()) <= 12
