@@ -62,6 +62,11 @@ def isolated(text: str) -> Markup:
     return Markup(f"<bdi{marks}>{inert(text)}</bdi>")  # noqa: S704 - inert, and the tag of a language
 
 
+def _named(text: str) -> Markup:
+    """The same of a name above a narrow column: a line may end behind each of its underscores."""
+    return isolated(text).replace("_", Markup("_<wbr>"))  # no tag of it has an underscore
+
+
 def _visible(sign: str) -> str:
     if sign in _SPACES:
         return " "
@@ -168,7 +173,7 @@ def _environment() -> Environment:
     )
     made.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension: sentences have named places
     made.globals |= {"gettext": _said, "ngettext": _said_many}
-    made.filters |= {"amount": amount, "told": isolated, "within": inside_sentence}
+    made.filters |= {"amount": amount, "told": isolated, "named": _named, "within": inside_sentence}
     return made
 
 

@@ -23,7 +23,7 @@ from dprelease.publish.products.listed import Listed
 from dprelease.publish.products.releases import overview_files
 from dprelease.publish.site.html import html_files, site_files
 from dprelease.release.publishing.overview import write_overview
-from tests.unit import formats_example, languages_example, publish_example
+from tests.unit import formats_example, languages_example, publish_example, test_hostile_bundle
 from tests.unit.workload_example import content as of_workloads
 from tests.unit.workload_example import workload
 
@@ -90,6 +90,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target = folder / "yearly" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
+    (folder / "worst").mkdir()
+    for path, text in test_hostile_bundle.pages().items():
+        (folder / "worst" / path).write_text(text, encoding="utf-8")
     (folder / "verify.html").write_bytes(checking_page([]))
     return folder
 
@@ -130,6 +133,7 @@ def test_no_page_has_a_serious_fault_or_scrolls_sideways(site: Path) -> None:
     pages = ["index.html", "monitor/2024/index.html", "monitor/2024/accounting.html", "chosen/index.html"]
     pages += ["across/index.html", "monitor/index.html"]
     pages += ["hostile/index.html", "long/pages/population-2.html", "workload/index.html"]
+    pages += ["worst/index.html", "worst/accounting.html"]
     pages += ["workload/pages/census.race.html", "workload/pages/census__state__race__sex.html"]
     found = looked_at(*(site / page for page in pages))
     assert [(each["page"], fault) for each in found for fault in each["violations"]] == []

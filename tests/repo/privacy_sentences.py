@@ -267,7 +267,10 @@ KNOWN: dict[str, tuple[str, Check]] = {
         rf"The ε of an account is read at the δ of its cap, and that of this release at δ = {N}\.",
         lambda at, d: _pair(at, str(at.epsilon), d),
     ),
-    "stairs": (rf".*The first charge of the account, up to ε = {N} at δ = {N}\.", _account),
+    "stairs": (
+        rf".*Stairs over the last {N} charges, up to ε = {N} at δ = {N}\.",
+        lambda at, _, *pair: _account(at, *pair),
+    ),
     "cap": (rf"The dashed line is the cap, ε = {N} at that δ\.", lambda at, n: _pair(at, n, "0.00001")),
     "step": (
         rf"- Step \S+: ((?:discrete Gaussian|discrete Laplace))(?:, threshold)?, sensitivity (L[12]) {N}, scale {N}, loss "

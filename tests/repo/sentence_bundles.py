@@ -99,21 +99,21 @@ def _facts(plan: ReleasePlan) -> Facts:
         delta = account.lifetime.delta
         events = [plan.cost_of(account)]
         after = account_loss(account.composition, events, delta, kept=account.selecting, order=account.order)
+        before = Loss(epsilon=Fraction(0), delta=delta)
         accounts.append(
             AccountFacts(
                 name=account.name,
                 unit=account.unit,
                 composition=account.composition,
                 cap=account.lifetime,
-                before=Loss(epsilon=Fraction(0), delta=delta),
+                before=before,
                 after=after,
             )
         )
-        history.append(
-            AccountPoint(
-                account=account.name, release=plan.release.name, period=plan.release.period, sequence=17, after=after
-            )
-        )
+        history += [  # an account is drawn from its second charge on
+            AccountPoint(account=account.name, release=plan.release.name, period=period, sequence=sequence, after=loss)
+            for period, sequence, loss in (("2023", 9, before), (plan.release.period, 17, after))
+        ]
     return example_facts(plan, accounts=tuple(accounts), history=tuple(history))
 
 

@@ -77,9 +77,10 @@ def test_every_drawing_has_words_and_its_numbers_as_a_table() -> None:
             assert all(40 <= x <= 345 and 0 <= y <= 200 for x, y in places)
 
 
-def test_without_a_history_there_is_no_chart_of_it() -> None:
-    assert "loss behind every charge" not in page(0).text
-    assert "loss behind every charge" in page(1).text
+@pytest.mark.parametrize(("charges", "drawn"), [(0, False), (1, False), (2, True)])
+def test_the_history_of_an_account_is_drawn_from_its_second_charge_on(charges: int, drawn: bool) -> None:
+    """One charge would be a flat line."""
+    assert ("loss behind every charge" in page(charges).text) is drawn
 
 
 def test_the_chart_of_an_account_ends_at_its_loss_and_shows_its_cap() -> None:

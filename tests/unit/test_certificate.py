@@ -371,3 +371,4 @@ def test_a_title_without_a_space_stays_on_the_page() -> None:
     reader.pages[0].extract_text(visitor_text=look)
     assert "Wide" * 60 in "".join(reader.pages[0].extract_text().split())
     assert max(beyond, default=0.0) < 595 - 40
+    assert "Wide" * 60 not in reader.pages[0].extract_text(), "no line is that long"

@@ -30,7 +30,7 @@ from tests.unit.publish_example import facts, measurements, plan, table
 from tests.unit.test_publish_files import keyed, published
 
 PAGES = ("index.html", "accounting.html")
-VOID = {"meta", "br", "hr", "link", "img", "input"}
+VOID = {"meta", "br", "hr", "link", "img", "input", "wbr"}
 
 
 class Outline(HTMLParser):
@@ -172,7 +172,7 @@ def test_the_guarantee_of_the_other_relation_speaks_of_two_rows() -> None:
     assert "at all" not in words
 
 
-def _long(rows: int, columns: int = 1) -> Content:
+def lengthy(rows: int, columns: int = 1) -> Content:
     made = plan()
     (first, _) = published_tables(made, measurements())
     numbers = np.arange(rows, dtype=np.float64)
@@ -205,7 +205,7 @@ def _tables(content: Content, count: int) -> Content:
 
 
 def test_a_long_table_shows_its_first_rows_and_leads_to_all_of_them() -> None:
-    content = _long(4_100)
+    content = lengthy(4_100)
     made = site_files(content, {"tables/population.csv": b"x" * 2_000_000})
     words = Outline(made["index.html"].decode()).text
     assert "the first 50 of 4,100 rows" in words
@@ -220,7 +220,7 @@ def test_a_long_table_shows_its_first_rows_and_leads_to_all_of_them() -> None:
 
 
 def test_the_pages_of_a_table_lead_to_one_another_and_back() -> None:
-    made = site_files(_long(4_100), {})
+    made = site_files(lengthy(4_100), {})
     pages = [f"pages/population{end}.html" for end in ("", "-2", "-3")]
     for name, before, after in zip(pages, [None, *pages], [*pages[1:], None], strict=False):
         found = Outline(made[name].decode())
@@ -236,7 +236,7 @@ def test_the_pages_of_a_table_lead_to_one_another_and_back() -> None:
 
 
 def test_a_second_page_never_takes_the_name_of_another_table() -> None:
-    (one,) = (content := _long(4_100)).tables
+    (one,) = (content := lengthy(4_100)).tables
     other = replace(one, name="Population-2", derived="select")
     made = site_files(replace(content, tables=(one, other)), {})
     assert len({name.lower() for name in made}) == len(made) == 7
@@ -250,13 +250,13 @@ def test_a_second_page_never_takes_the_name_of_another_table() -> None:
 def test_no_index_is_larger_than_two_megabytes_and_no_page_of_a_table_than_one(
     rows: int, columns: int, tables: int
 ) -> None:
-    made = site_files(_tables(_long(rows, columns), tables), {})
+    made = site_files(_tables(lengthy(rows, columns), tables), {})
     assert len(made["index.html"]) <= LARGEST_PAGE
     assert max((len(data) for path, data in made.items() if path != "index.html"), default=0) <= LARGEST_OF_TABLE
 
 
 def test_many_tables_are_a_list_in_groups_with_a_page_for_each() -> None:
-    content = _tables(_long(3), 400)
+    content = _tables(lengthy(3), 400)
     state = Column(name="state", type="text", keys=("1", "2", "3"))
     halves = tuple(
         replace(each, key_columns=(state,), derived="") if at % 2 else each for at, each in enumerate(content.tables)
@@ -276,7 +276,7 @@ def test_many_tables_are_a_list_in_groups_with_a_page_for_each() -> None:
 
 
 def test_how_many_pages_there_are_is_not_for_the_noise_to_decide() -> None:
-    content = _long(4_100, 20)
+    content = lengthy(4_100, 20)
     huge = tuple(replace(each, value=each.value * 1e12) for each in content.tables[0].measures)
     other = replace(content, tables=(replace(content.tables[0], measures=huge),))
     assert list(site_files(content, {})) == list(site_files(other, {}))
@@ -330,7 +330,7 @@ def test_a_chart_is_drawn_only_where_it_can_be_read() -> None:
     assert sum(not bar.published for bar in average.bars) == 1  # and it says so: no bar would look like zero
     assert average.notes[0] == "1 of the 12 numbers is not published."
     assert all(0 <= float(bar.low) <= float(bar.high) <= 100 for bar in average.bars if bar.low and bar.high)
-    long = _long(61).tables[0]
+    long = lengthy(61).tables[0]
     assert chart(long, long.measures[0]) is None
 
 

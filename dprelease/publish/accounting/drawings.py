@@ -129,11 +129,14 @@ def trade_off_figure(profile: Profile) -> Figure:
 
 
 def history_figures(plan: ReleasePlan, facts: Facts) -> tuple[Figure, ...]:
-    """For each account with a known history its loss behind every charge, beside its cap."""
+    """For each account with two known charges or more its loss behind every one, beside its cap.
+
+    Of one charge there is nothing to draw: its loss and the cap stand in the table of accounts.
+    """
     found = []
     for at, account in enumerate(facts.accounts):
         points = [each for each in facts.history if each.account == account.name]
-        if points:
+        if len(points) > 1:
             found.append(_history(f"history{at}", account, points))
     return tuple(found)
 
@@ -158,11 +161,7 @@ def _history(name: str, account: AccountFacts, points: Sequence[AccountPoint]) -
     most = max(each.after.epsilon for each in shown)
     limit = phrase(" The dashed line is the cap, ε = {cap} at that δ.", cap=at_most(cap, 4)) if cap is not None else ""
     spread = sorted({0, (count - 1) // 2, count - 1})
-    over = (
-        phrase("Stairs over the last {count} charges", count=amount(len(shown)))
-        if len(shown) > 1
-        else phrase("The first charge of the account")
-    )
+    over = phrase("Stairs over the last {count} charges", count=amount(len(shown)))
     return Figure(
         name=name,
         title=phrase("Account {name}: loss of the period charged, behind every charge", name=account.name)

@@ -13,8 +13,9 @@ from dprelease.publish.html_text import visible
 
 __all__ = ["BREAK", "COVERED", "in_lines", "printable"]
 
-BREAK = "\u200b"  # where a line may end: the template puts an empty space there, which no copy of the text has
-_PIECE = 4  # signs between two such places
+BREAK = "\u200b"  # where a line may end: the template puts an empty box there, which no copy of the text has
+_PIECE, _WHOLE = 4, 14  # signs between two such places; signs of a word that is left whole
+_WORD = re.compile(r"[^._:/-]*[._:/-]+|[^._:/-]+")  # with the signs behind it
 _LONG = re.compile(r"[!-\u0250]{18,}")  # of a script whose letters are not joined
 
 # Ranges of code points, found by making a PDF/A-2a of every letter by itself (typst 0.15.2: Libertinus Serif, New
@@ -56,13 +57,22 @@ def in_lines(text: str) -> str:
 
     >>> in_lines("a short-one"), in_lines("0" * 18).count(BREAK)
     ('a short-one', 4)
+    >>> in_lines("crosstabs.marital_status").split(BREAK)
+    ['crosstabs.', 'marital_', 'status']
     """
     return _LONG.sub(_in_pieces, printable(text).replace(BREAK, ""))
 
 
 def _in_pieces(found: re.Match[str]) -> str:
-    run = found[0]
-    return BREAK.join(run[at : at + _PIECE] for at in range(0, len(run), _PIECE))
+    """Behind the signs between the words of a name, and within what has none for long."""
+    words = _WORD.findall(found[0])
+    return BREAK.join(
+        word[at : at + size] for word in words for size in [_piece(word)] for at in range(0, len(word), size)
+    )
+
+
+def _piece(word: str) -> int:
+    return len(word) if len(word) <= _WHOLE else _PIECE
 
 
 @cache

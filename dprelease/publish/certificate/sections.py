@@ -262,8 +262,8 @@ def _draws(plan: ReleasePlan) -> Iterator[Block]:
         )
     )
     heads = (
-        BlockColumn(phrase("Step"), 2),
-        BlockColumn(phrase("What is added up"), 2),
+        BlockColumn(phrase("Step"), 3),
+        BlockColumn(phrase("What is added up"), 3),
         BlockColumn(phrase("Noise"), 2),
         BlockColumn(phrase("Cells"), 0, "number"),
         BlockColumn(phrase("Sensitivity"), 0, "number"),
