@@ -237,7 +237,8 @@ def test_an_exchange_has_the_reach_that_a_plan_of_replaced_units_has(noise: str,
 @pytest.mark.slow
 def test_choices_coins_and_selections_are_exchanged_too() -> None:
     quantile = SPEC.replace(
-        "total: {sum: income", "middle: {quantiles: income, at: [0.5], clip: [0, 200000]}\n      total: {sum: income"
+        "total: {sum: income",
+        "middle: {quantiles: income, at: [0.5], clip: [0, 200000], from: ranks}\n      total: {sum: income",
     )
     made = plan_of(quantile)
     (median,) = [at for at, step in enumerate(made.steps) if step.choosing is not None]

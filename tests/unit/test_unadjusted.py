@@ -210,7 +210,5 @@ def test_how_many_numbers_are_unreliable_is_said_before_they_are_shown() -> None
     text = bundle(moved_plan(more=", unreliable: {relative_error_above: 1/10}"))["index.html"].decode()
     section = text[text.index('<h2 id="table-population">') :]
     assert (
-        section.index("marked unreliable")
-        < section.index('class="charts"')
-        < section.index('<table class="estimates">')
+        section.index(" unreliable.</p>") < section.index('class="charts"') < section.index('<table class="estimates">')
     )
