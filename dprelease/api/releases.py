@@ -286,8 +286,9 @@ def verify(folder: str | os.PathLike[str], *, key: str = "") -> Verification:
     Raises:
         CheckFailed: If a check fails; it says which, and what was found. Or it is no bundle.
     """
+    signer = public_key(key) if key else None
     require_bundle(Path(folder), os.fspath(folder))
-    checks = check_release(Path(folder), public_key(key) if key else None)
+    checks = check_release(Path(folder), signer)
     _require_passed(checks)
     return Verification(checks)
 
