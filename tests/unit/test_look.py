@@ -230,7 +230,7 @@ def test_lines_that_are_no_rows_are_counted_and_null_in_every_column(tmp_path: P
 
 
 def test_stored_numbers_and_moments_of_a_parquet_file(tmp_path: Path) -> None:
-    """NaN is what pandas writes for a missing value; a list is nothing that a number could be."""
+    """NaN is what pandas writes for a missing value; a word is nothing that a number could be."""
     text = SPEC.replace("by: [region]", "by: [band]").replace("age >= 5", "age >= 0")
     spec = project(tmp_path, "parquet", text)
     days = pa.array([19789, 19789, 19789, None, 19000], pa.int32()).cast(pa.date32())
@@ -238,7 +238,7 @@ def test_stored_numbers_and_moments_of_a_parquet_file(tmp_path: Path) -> None:
         "person": pa.array(["a", "b", "c", "d", "e"]),
         "day": days,
         "district": pa.array(["06-01", "N", None, "x", "06-01"]).dictionary_encode(),
-        "age": pa.array([[1], [2], None, [3], [4]]),
+        "age": pa.array(["one", "two", None, "3", "4"]),
         "paid": pa.array([float("nan"), float("inf"), 7.0, 1.0, 1.0]),
     }
     pq.write_table(pa.table(columns), tmp_path / "visits-1.parquet")
