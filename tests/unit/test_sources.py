@@ -76,8 +76,10 @@ class FakeLedger:
         tables: Mapping[str, tuple[str, ...]],
         key_id: str,
         accepted: str = "",
+        rows: Mapping[str, str] | None = None,
     ) -> None:
         assert (release, period, plan) == IDENTITY
+        assert not rows  # nothing here is of a series
         self.entries.append(self.first or Entry(dict(tables), key_id, accepted))
 
 
