@@ -43,6 +43,9 @@ def every_measure(column: str, **fields: Any) -> dict[str, dict[str, Any]]:
     """One measure of each kind, and those that they are made of."""
     found = {"rows": {"count": "rows"}, "total": asked("sum", column, **fields)}
     found |= {f"m_{kind}": asked(kind, column, **fields) for kind in of_a_column()}
+    for each in found.values():
+        if "quantiles" in each or "quantile" in each:
+            each["from"] = "ranks"  # one number is chosen for each; from counts, there are as many as classes
     return found | {f"m_{kind}": asked(kind, ["total", "rows"]) for kind in MEASURES if is_of_others(kind)}
 
 
