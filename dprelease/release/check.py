@@ -24,14 +24,7 @@ from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.opinion import begin_opinion, figures_beside
 from dprelease.signature import PublicKey, read_public
 
-__all__ = [
-    "check_release",
-    "conclusion",
-    "failure",
-    "public_key",
-    "rounded_releases",
-    "silence_text",
-]
+__all__ = ["check_release", "conclusion", "failure", "public_key", "rounded_releases", "silence_text"]
 
 _LOSS, _ACCOUNTANTS, ROUNDING = "loss re-derived", "accountants agree", "rounding is told"
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.measures.tested.brackets import Brackets, hull
 from dprelease.noise.weighted_sums import WeightedLaw, reach_of_gaussians
 
 __all__ = ["TwoSums", "share_reach", "share_sets"]
@@ -28,7 +29,6 @@ Floats = npt.NDArray[np.float64]
 
 _FINE = 0.02  # of u, where the borders of brackets are c + s sinh(u)
 _APART = Fraction(1, 200)  # of alpha: spent on the width of a bracket
-_AT_ONCE = 2048  # cells beside all brackets
 
 
 class TwoSums(NamedTuple):
@@ -67,12 +67,6 @@ class TwoSums(NamedTuple):
         return np.sqrt(np.maximum(one - 2 * share * both + share**2 * two, 0.0))
 
 
-class _Brackets(NamedTuple):
-    first: Floats
-    last: Floats
-    reach: Floats
-
-
 def share_sets(part: Floats, total: Floats, sums: TwoSums, confidence: Fraction) -> tuple[Floats, Floats]:
     """The least and the largest share between 0 and 1 that the noise does not refuse.
 
@@ -91,8 +85,8 @@ def share_sets(part: Floats, total: Floats, sums: TwoSums, confidence: Fraction)
         return low, high
     table = _brackets(sums, confidence)
     above, below = part[known], total[known]
-    found = _hull(above, below, table)
-    moved = _hull(np.clip(above, 0.0, below), below, table)
+    found = hull(above, below, table)
+    moved = hull(np.clip(above, 0.0, below), below, table)
     low[known], high[known] = np.fmin(found[0], moved[0]), np.fmax(found[1], moved[1])
     return low, high
 
@@ -113,7 +107,7 @@ def share_reach(sums: TwoSums, share: float, confidence: Fraction) -> float:
 
 
 @lru_cache(maxsize=64)
-def _brackets(sums: TwoSums, confidence: Fraction) -> _Brackets:
+def _brackets(sums: TwoSums, confidence: Fraction) -> Brackets:
     one, two, both = sums.moments
     centre = both / two
     spread = math.sqrt(max(one / two - centre**2, 0.0)) or 1.0
@@ -124,20 +118,4 @@ def _brackets(sums: TwoSums, confidence: Fraction) -> _Brackets:
     alpha = 1 - confidence
     beside = float(sums.total.margin(1 - alpha * _APART))
     near = [share_reach(sums, r, 1 - alpha * (1 - _APART)) for r in ((first + last) / 2).tolist()]
-    return _Brackets(first, last, np.array(near) + (last - first) / 2 * beside)
-
-
-def _hull(above: Floats, below: Floats, table: _Brackets) -> tuple[Floats, Floats]:
-    """The least and the largest share of all brackets that the test does not refuse; NaN where it refuses all."""
-    low, high = np.empty(above.shape), np.empty(above.shape)
-    for start in range(0, len(above), _AT_ONCE):
-        cells = slice(start, start + _AT_ONCE)
-        top, bottom = above[cells, None], below[cells, None]
-        least = np.maximum((top - table.reach) / bottom, table.first)
-        most = np.minimum((top + table.reach) / bottom, table.last)
-        within = least <= most
-        low[cells] = np.where(within, least, math.inf).min(axis=1)
-        high[cells] = np.where(within, most, -math.inf).max(axis=1)
-    empty = low > high
-    low[empty], high[empty] = np.nan, np.nan
-    return low, high
+    return Brackets(first, last, np.array(near) + (last - first) / 2 * beside)

@@ -22,12 +22,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.measures.estimates import Estimate
+from dprelease.measures.tested.brackets import Brackets, hull
 from dprelease.measures.tested.quotient_reach import Draw, box_margins, reaches
 
 __all__ = ["Draw", "quotients", "reach_at", "widest_reach", "with_ends"]
@@ -36,15 +36,6 @@ Floats = npt.NDArray[np.float64]
 
 _FINE = 0.01  # of u, where the borders of brackets are r_c + s_0 sinh(u)
 _RIM = 7.0  # the largest |u|: beyond it the noise of the upper number is less than 0.2 % of that of the lower one
-_AT_ONCE = 2048  # cells beside all brackets
-
-
-class _Table(NamedTuple):
-    """For each bracket of quotients ``[first, last]`` a ``reach`` that is enough for every quotient in it."""
-
-    first: Floats
-    last: Floats
-    reach: Floats
 
 
 def quotients(
@@ -159,7 +150,7 @@ def _sets(
         for top, side in ((np.maximum(above + m_above, 0), 1), (np.minimum(above - m_above, 0), -1))
     )
     table = _table(draws, *_stretch(draws, near, float(left.min()), float(right.max())), confidence)
-    low, high = _hull(above, below, table)
+    low, high = hull(above, below, table)
     for side, rim, limit in ((1, near[1], limits[1]), (-1, -near[0], -limits[0])):
         if rim >= limit:
             continue
@@ -172,22 +163,6 @@ def _sets(
         ends = (low, high) if side > 0 else (-high, -low)
         found = np.where(reached, np.fmin(ends[0], nearest), ends[0]), np.where(reached, farthest, ends[1])
         low, high = found if side > 0 else (-found[1], -found[0])
-    return low, high
-
-
-def _hull(above: Floats, below: Floats, table: _Table) -> tuple[Floats, Floats]:
-    """The least and the largest quotient of all brackets that the test does not refuse; NaN where it refuses all."""
-    low, high = np.empty(above.shape), np.empty(above.shape)
-    for start in range(0, len(above), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        top, bottom = above[part, None], below[part, None]
-        least = np.maximum((top - table.reach) / bottom, table.first)
-        most = np.minimum((top + table.reach) / bottom, table.last)
-        within = least <= most
-        low[part] = np.where(within, least, math.inf).min(axis=1)
-        high[part] = np.where(within, most, -math.inf).max(axis=1)
-    empty = low > high
-    low[empty], high[empty] = np.nan, np.nan
     return low, high
 
 
@@ -229,7 +204,7 @@ def _stretch(draws: Sequence[Draw], near: tuple[float, float], left: float, righ
 
 
 @lru_cache(maxsize=64)
-def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fraction) -> _Table:
+def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fraction) -> Brackets:
     """Brackets from ``first`` to ``last``, and what is enough in each.
 
     Their borders are c + s sinh(u) with even steps of u, so that the noise of W(r) grows by the same small part
@@ -237,8 +212,8 @@ def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fract
     """
     centre, spread = _shape(draws)
     if not spread:  # the law of W(r) is the same for all r
-        return _Table(np.array([first]), np.array([last]), reaches(draws, np.zeros(1), np.zeros(1), confidence))
+        return Brackets(np.array([first]), np.array([last]), reaches(draws, np.zeros(1), np.zeros(1), confidence))
     low, high = (math.asinh((end - centre) / spread) for end in (first, last))
     borders = centre + spread * np.sinh(np.linspace(low, high, max(2, math.ceil((high - low) / _FINE) + 1)))
     borders[0], borders[-1] = first, last
-    return _Table(borders[:-1], borders[1:], reaches(draws, borders[:-1], borders[1:], confidence))
+    return Brackets(borders[:-1], borders[1:], reaches(draws, borders[:-1], borders[1:], confidence))
