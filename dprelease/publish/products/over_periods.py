@@ -63,6 +63,10 @@ class PeriodOfProduct:
         """Its tables by name."""
         return {query.name: query for query in self.plan.queries}
 
+    def in_words(self, table: str) -> PlannedQuery:
+        """One of its tables, in the words of the language that is spoken."""
+        return next(query for query in self.shown.queries if query.name == table)
+
 
 def in_order(periods: Sequence[str]) -> list[str]:
     """Periods by their days, the newest first; as they are given where one of them is none of the calendar."""
@@ -117,7 +121,7 @@ class OverPeriods:
     def context(self) -> dict[str, Any]:
         """What the template of the page is given, in the language that is spoken."""
         newest = self.periods[0]
-        query = next(each for each in newest.shown.queries if each.name == self.name)
+        query = newest.in_words(self.name)
         drawn = self._drawn(query)
         there = sum(len(table.panels) for table in drawn)
         rows = len(self._keys())
@@ -144,7 +148,7 @@ class OverPeriods:
     def title(self) -> str:
         """Of the table, whatever the period, in the language that is spoken."""
         newest = self.periods[0]
-        query = next(each for each in newest.shown.queries if each.name == self.name)
+        query = newest.in_words(self.name)
         return of_all_periods(query.title or query.name, newest.period)
 
     def _rows(self, period: PeriodOfProduct) -> Sequence[Row]:
@@ -155,7 +159,7 @@ class OverPeriods:
         """The key columns of all periods, with the labels of all, those of the newest period before others."""
         found: dict[str, Column] = {}
         for each in self.periods:
-            query = next(one for one in each.shown.queries if one.name == self.name)
+            query = each.in_words(self.name)
             for column in keys_of_query(each.shown, query):
                 known = found.setdefault(column.name, column)
                 labels = {**column.labels, **known.labels}
@@ -171,7 +175,7 @@ class OverPeriods:
     def _told(self, name: str) -> str:
         """A number in words: of the newest period that has it."""
         for each in self.periods:
-            query = next(one for one in each.shown.queries if one.name == self.name)
+            query = each.in_words(self.name)
             if name in (*query.measures, *query.compare):
                 return shown_number(each.shown, query, name)
         return name
