@@ -180,7 +180,8 @@ def _of_gaussian(turn: npt.NDArray[np.floating[Any]], scale: float) -> Floats:
         found = (1 + 2 * np.cos(turn[:, None] * each) @ mass) / (1 + 2 * mass.sum())
         return np.asarray(found)
     near = turn - 2 * math.pi * np.rint(turn / (2 * math.pi))
-    copies = np.arange(-3, 4) * (2 * math.pi)
+    most = 1 if scale >= 1 else 3  # the next copy is below a double's last place of the copies before it
+    copies = np.arange(-most, most + 1) * (2 * math.pi)
     added = sum(np.exp(-((scale * (near - copy)) ** 2) / 2) for copy in copies)
     return np.asarray(added / np.exp(-((scale * copies) ** 2) / 2).sum())
 

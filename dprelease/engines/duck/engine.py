@@ -193,8 +193,9 @@ class DuckDBEngine:
     def _from_cube(self, asked: PassQuery, cube: TotalsCube) -> tuple[Exact | ExactHistogram, ...]:
         """What a cube answers, added up from it; the rest from the rows."""
         whole = replace(asked, grouping=Grouping(table=asked.table.name, by=cube.by), quantities=cube.quantities)
-        held = [item for item in asked.quantities if cube.answers(asked.grouping, item)]
-        rest = replace(asked, quantities=tuple(item for item in asked.quantities if item not in held))
+        once = dict.fromkeys(asked.quantities)
+        held = [item for item in once if cube.answers(asked.grouping, item)]
+        rest = replace(asked, quantities=tuple(item for item in once if item not in held))
         boxes: dict[Quantity, Exact | ExactHistogram] = {}
         if held:
             added = self._from_kept(

@@ -312,14 +312,18 @@ def _outside(
 def _gaussian(turn: Array, variance: float) -> Array:
     """What the cosine of so many radians for each step is on average under discrete Gaussian noise of this scale.
 
-    By the points themselves where the scale is at most 8; beyond, by the nearest of the copies of the normal one, the
-    next of which is below exp(-300).
+    By the points themselves where the scale is at most 8, up to nine scales, beyond which they are below exp(-40), added
+    up by Clenshaw's recurrence; else by the nearest of the copies of the normal one, the next of which is below exp(-300).
     """
     if variance > 64:
         return np.exp(-variance * (turn - 2 * math.pi * np.rint(turn / (2 * math.pi))) ** 2 / 2)
-    steps = np.arange(1, 120)
+    steps = np.arange(1, 2 + math.ceil(9 * math.sqrt(variance)))
     mass = np.exp(-(steps**2) / (2 * variance)) if variance else np.zeros(len(steps))
-    return (1 + 2 * np.cos(np.multiply.outer(turn, steps)) @ mass) / (1 + 2 * mass.sum())
+    once = np.cos(turn)
+    above, own = np.zeros_like(once), np.zeros_like(once)
+    for each in mass[::-1]:
+        above, own = own, each + 2 * once * own - above
+    return (1 + 2 * (once * own - above)) / (1 + 2 * mass.sum())
 
 
 def _reaching(rise: float) -> float:
