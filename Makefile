@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 # Bytecode is kept even where the environment forbids it: every worker would compile every test again.
 unexport PYTHONDONTWRITEBYTECODE
+# An output is written as on most machines: what is left in a buffer at the end is written then.
+unexport PYTHONUNBUFFERED
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # A test that hangs fails after ten minutes, with every thread's place; the longest one takes two.
 ENDING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true

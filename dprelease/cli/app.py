@@ -34,7 +34,7 @@ from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.explain import explain_command
 from dprelease.cli.operate.metrics import metrics_command
 from dprelease.cli.options import INTERRUPTED, Stopped
-from dprelease.cli.views import complain, say
+from dprelease.cli.views import complain, say, say_aside
 from dprelease.errors import DpReleaseError, out_of_memory
 from dprelease.event_log import VARIABLE, tell
 
@@ -94,7 +94,7 @@ def run_app() -> None:
     except SystemExit as stop:
         if stop.code == INTERRUPTED:  # the command line has already turned Ctrl-C into this
             says = stop.says if isinstance(stop, Stopped) else "what was measured is kept, the same command resumes it"
-            sys.stderr.write(f"\ninterrupted; {says}\n")
+            say_aside(f"\ninterrupted; {says}\n")
         raise
 
 

@@ -64,7 +64,9 @@ def adds_up(kind: str, data: st.DataObject) -> None:
     files = data.draw(parts(table))
     columns = data.draw(st.lists(st.sampled_from(["area", "Code", "code", "day", "region"]), unique=True, max_size=3))
     where = data.draw(st.sampled_from([None, *CONDITIONS]))
-    added = quantities().filter(lambda each: each.kind in SUMS_OF_ROWS and (where or each.column or each.kind == "rows"))
+    added = quantities().filter(
+        lambda each: each.kind in SUMS_OF_ROWS and (where or each.column or each.kind == "rows")
+    )
     drawn = data.draw(st.lists(added, max_size=3))
     asked = list(dict.fromkeys([COUNT, *(each.model_copy(update={"where": where}) for each in drawn)]))
     others = [Quantity(kind="distinct", column="amount"), Quantity(kind="nonnull", column="day")]

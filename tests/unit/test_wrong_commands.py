@@ -126,12 +126,16 @@ def test_a_project_whose_folder_has_a_name_that_is_no_text_is_refused(tmp_path: 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_an_output_that_is_full_or_closed_is_no_traceback(tmp_path: Path) -> None:
+@pytest.mark.parametrize("buffered", [True, False])
+def test_an_output_that_is_full_or_closed_is_no_traceback(tmp_path: Path, buffered: bool) -> None:
     small_project(tmp_path, rows=3)
 
     def typed(words: str) -> tuple[int, str]:
         line = f"exec '{sys.executable}' -m dprelease {words}"
-        done = subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+        variables = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, env=variables
+        )
         return done.returncode, done.stderr
 
     for words in ("schema >/dev/full", "--version >/dev/full"):

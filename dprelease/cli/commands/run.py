@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dprelease.cli.options import Json, Period
-from dprelease.cli.views import complain, complain_of, say, say_json
+from dprelease.cli.views import complain, complain_of, say, say_aside, say_json
 from dprelease.errors import BrokenPromiseError, CheckFailed, DpReleaseError, Locked, OrchestratorError
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _executed(request: Request, *, direct: bool) -> Outcome:
         from dprelease.flows import api_in_use, execute
 
         if api := api_in_use():
-            sys.stderr.write(f"Prefect API: {api}\n")
+            say_aside(f"Prefect API: {api}\n")
         return execute(request, show)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from dprelease.errors import DpReleaseError, Problem, SpecError
 
-__all__ = ["as_decimal", "complain", "complain_of", "json_text", "say", "say_json", "text_table", "warn"]
+__all__ = ["as_decimal", "complain", "complain_of", "json_text", "say", "say_aside", "say_json", "text_table", "warn"]
 
 
 def say(text: str = "") -> None:
@@ -29,11 +28,16 @@ def _put(text: str) -> None:
     except BrokenPipeError:  # `| head` has read enough: the command line ends quietly
         raise
     except OSError as error:
-        if sys.stdout is sys.__stdout__:  # what is left in the buffer would fail once more at the end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _give_up(sys.stdout, 1)
         says = f"what this command has to say cannot be written to its output: {error.strerror}"
         hint = "what it did stays done: free space, or name another output, and ask again; nothing is done twice"
         raise SpecError([Problem("DPR-S921", says, hint)]) from None
+
+
+def _give_up(stream: Any, number: int) -> None:
+    """What is left in the buffer of a full output would fail once more at the end, and be an exit code of its own."""
+    if stream in (sys.__stdout__, sys.__stderr__):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def json_text(value: Any) -> str:
@@ -63,24 +67,27 @@ def as_decimal(number: str) -> str:
 
 def complain(error: DpReleaseError) -> None:
     """An error, on standard error."""
-    _put_aside(f"{error}\n")
+    say_aside(f"{error}\n")
 
 
-def _put_aside(text: str) -> None:
+def say_aside(text: str) -> None:
     """On standard error; where that is full the exit code has to do."""
-    with suppress(OSError):
+    try:
         sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr, 2)
 
 
 def complain_of(what: str) -> None:
     """Something that went wrong beside what was done, on standard error."""
-    _put_aside(f"warning: {what}\n")
+    say_aside(f"warning: {what}\n")
 
 
 def warn(problems: Sequence[Problem]) -> None:
     """What is allowed and seldom wanted, on standard error."""
     for problem in problems:
-        _put_aside(f"warning: {problem}\n")
+        say_aside(f"warning: {problem}\n")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:

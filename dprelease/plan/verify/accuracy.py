@@ -312,8 +312,9 @@ def _outside(
 def _gaussian(turn: Array, variance: float) -> Array:
     """What the cosine of so many radians for each step is on average under discrete Gaussian noise of this scale.
 
-    By the points themselves where the scale is at most 8, up to nine scales, beyond which they are below exp(-40), added
-    up by Clenshaw's recurrence; else by the nearest of the copies of the normal one, the next of which is below exp(-300).
+    By the points themselves where the scale is at most 8, up to nine scales, beyond which they are below exp(-40),
+    added up by Clenshaw's recurrence; else by the nearest of the copies of the normal one, the next of which is below
+    exp(-300).
     """
     if variance > 64:
         return np.exp(-variance * (turn - 2 * math.pi * np.rint(turn / (2 * math.pi))) ** 2 / 2)
