@@ -55,7 +55,7 @@ def _checked(rows: Transaction) -> list[str]:
     tables = ({row[0]: tuple(row[1:]) for row in table} for table in (reserved, ended, sourced, measured))
     kept = _Kept(rows)
     spoilt = kept.look({row[5]: (row[0], row[4]) for row in measured}, {row[3] for row in reserved})
-    findings = audit(_lines(rows), Index(*tables), kept) + spoilt + broken_series(rows)
+    findings = audit(_lines(rows), Index(*tables), kept) + spoilt + broken_series(rows, kept.may_be_of_series)
     # Errata are about plans that select keys; of one that a recovery ended where it began, nothing was charged here.
     lost = {row[0] for row in ended if row[0] == row[1]}
     return findings + (_undercharged(rows) if kept.may_select(row[3] for row in reserved if row[0] not in lost) else [])
@@ -108,6 +108,11 @@ class _Kept:
     def may_select(self, planned: Iterable[str]) -> bool:
         """Whether a step of one of these plans selects keys, or what one of them says is not known."""
         return any(each is None or each.selects for each in map(self._planned.get, planned))
+
+    def may_be_of_series(self, digest: str) -> bool:
+        """Whether a query of this plan is of a series, or what it says is not known."""
+        planned = self._planned.get(digest)
+        return planned is None or planned.series
 
     def look(self, measured: Mapping[str, tuple[int, str]], planned: Set[str]) -> list[str]:
         """Are the bytes those of their digest, and is a measurement one of its step?

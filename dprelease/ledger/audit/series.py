@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from dprelease.errors import DpReleaseError
@@ -13,22 +13,23 @@ from dprelease.plan.explain.series_terms import differing_terms
 
 __all__ = ["broken_series"]
 
-_SAID = '"series":{"'
 
-
-def broken_series(rows: Transaction) -> list[str]:
+def broken_series(rows: Transaction, may_be: Callable[[str], bool]) -> list[str]:
     """Every draw of a series that reads rows which nobody has charged for, one line each; empty: there is none.
 
     A draw of period t reads the last periods of its band. Each of them must have been charged by an earlier entry that
     stands, for a plan with the same band, noise, rows and cells, which is what its charge was made for.
+
+    Args:
+        rows: The ledger.
+        may_be: Whether the plan of this digest may have such a draw; no other is read.
     """
     found: list[str] = []
     query = "SELECT sequence, release, period, plan FROM reservations ORDER BY sequence"
-    for sequence, release, period, digest in rows.execute(query):
+    for sequence, release, period, digest in (row for row in rows.execute(query) if may_be(row[3])):
         with suppress(DpReleaseError, ValueError, KeyError, TypeError):  # of a damaged book, which is said elsewhere
             text = view.plan_text(rows, sequence, digest)
-            if _SAID in text:
-                found += _of_plan(rows, sequence, release, period, ReleasePlan.from_canonical(text))
+            found += _of_plan(rows, sequence, release, period, ReleasePlan.from_canonical(text))
     return found
 
 

@@ -40,6 +40,7 @@ class Planned(NamedTuple):
         revision: Which of them it is; 0: the first publication.
         first: Of a revision: the fingerprint of the plan as that of the first publication.
         selects: Whether a step selects keys: no other plan has a price of the past that was too small.
+        series: Whether a query is of a series: the draws of no other plan read rows of earlier periods.
     """
 
     name: tuple[str, str, str]
@@ -55,6 +56,7 @@ class Planned(NamedTuple):
     first: str = ""
     cut: tuple[tuple[str, ...], ...] = ()
     selects: bool = False
+    series: bool = False
 
     def fits(self, charged: Mapping[str, str], mended: Iterable[str]) -> bool:
         """Whether these are the digests of what it costs, as the version that charged it priced that."""
@@ -151,6 +153,7 @@ def _planned(text: str) -> Planned:
         revisions=plan.release.revisions,
         revision=plan.release.revision,
         selects=any(step.selecting is not None for step in plan.steps),
+        series=any(query.series is not None for query in plan.queries),
         first=plan.at_revision(0).fingerprint() if plan.release.revision else "",
     )
 
