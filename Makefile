@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= auto
+# One more than there are processors: some tests wait for Prefect's server, a clock or a killed process.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 # Bytecode is kept even where the environment forbids it: every worker would compile every test again.
 unexport PYTHONDONTWRITEBYTECODE
 # An output is written as on most machines: what is left in a buffer at the end is written then.
