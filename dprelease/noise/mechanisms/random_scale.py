@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,7 @@ __all__ = [
 FEWEST_SCALED = 40
 """From so many counts on it is tried: for fewer, other noise is as little, and its curve is less sharp."""
 
+_DOUBLINGS = 3  # of the digits of a float, to more than 60
 _NODES = 8  # more of them gain less than a part in 10,000
 _PARTS = 1024  # stretches are whole parts of this many, so that a scale of 40 binary digits stays a float
 _WHOLE = 1 << 48  # the sum of the weights
@@ -77,27 +78,48 @@ def scale_table(dimension: int) -> ScaleTable:
     """The table for k counts: Gauss' quadrature with eight places of x^((d-1)/2) exp(-x), d = k + 1, rounded.
 
     The place x stands for the variance 2 x / (d + 1), whose mean is 1: ``scale`` is the root mean square of the noise.
-    The places are the eigenvalues of the matrix of the recurrence of generalized Laguerre polynomials of the power
-    a = (d - 1) / 2, with 2 j + 1 + a on its diagonal and the roots of j (j + a) beside it, and the weights are the
-    squares of the first entries of its eigenvectors (Golub and Welsch 1969), in 60 digits.
+    The places are the roots of the generalized Laguerre polynomial of the power a = (d - 1) / 2, which are the
+    eigenvalues of the matrix of its recurrence (Golub and Welsch 1969), bettered in 60 digits by Newton's rule; a
+    weight is one over the sum of the squares of the orthonormal polynomials at its place (Christoffel's numbers).
 
     Raises:
         BrokenPromiseError: If there are fewer than two counts.
     """
     if dimension < 2:
         raise BrokenPromiseError("noise of one random scale is for at least two counts")
-    power, matrix = CONTEXT.mpf(dimension) / 2, CONTEXT.zeros(_NODES)
-    for j in range(_NODES):
-        matrix[j, j] = 2 * j + 1 + power
-        if j:
-            matrix[j, j - 1] = matrix[j - 1, j] = CONTEXT.sqrt(j * (j + power))
-    places, vectors = CONTEXT.eigsy(matrix)
-    found = sorted((places[i], vectors[0, i] ** 2) for i in range(_NODES))
+    found = _quadrature(CONTEXT.mpf(dimension) / 2)
     weights = [max(1, int(CONTEXT.nint(_WHOLE * share))) for _, share in found]
     weights[weights.index(max(weights))] += _WHOLE - sum(weights)
     stretches = (Fraction(int(CONTEXT.nint(_PARTS * CONTEXT.sqrt(2 * x / (dimension + 2)))), _PARTS) for x, _ in found)
     root = math.isqrt(math.isqrt(dimension * (2 * _EIGHTHS) ** 4))  # twice the eighths of the fourth root, rounded down
     return ScaleTable(Fraction((root + 1) // 2, _EIGHTHS), tuple(stretches), tuple(weights))
+
+
+def _quadrature(power: Any) -> list[tuple[Any, Any]]:
+    """The places of Gauss' quadrature of x^power exp(-x), rising, each with its part of the whole."""
+    middles, squares = [2 * j + 1 + power for j in range(_NODES)], [j * (j + power) for j in range(_NODES)]
+    sides = np.sqrt(np.array(squares[1:], dtype=np.float64))
+    near = np.linalg.eigvalsh(np.diag(np.array(middles, dtype=np.float64)) + np.diag(sides, 1) + np.diag(sides, -1))
+    found = []
+    for start in near.tolist():
+        place = CONTEXT.mpf(start)
+        for _ in range(_DOUBLINGS):
+            value, slope, _ = _laguerre(place, middles, squares)
+            place -= value / slope
+        found.append((place, 1 / _laguerre(place, middles, squares)[2]))
+    return found
+
+
+def _laguerre(place: Any, middles: Sequence[Any], squares: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """The monic polynomial of the recurrence, its slope, and the sum of the squares of those before it, normed."""
+    before, value, rise, slope = CONTEXT.mpf(0), CONTEXT.mpf(1), CONTEXT.mpf(0), CONTEXT.mpf(0)
+    norm, total = CONTEXT.mpf(1), CONTEXT.mpf(0)
+    for middle, square in zip(middles, squares, strict=True):
+        norm *= square or 1
+        total += value * value / norm
+        away = place - middle
+        before, value, rise, slope = value, away * value - square * before, slope, value + away * slope - square * rise
+    return value, slope, total
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,7 @@ _NORMAL = Fraction(2)  # the scale from which on sums of draws are as good as no
 _BLOCK = 256  # rows that are solved for at once
 
 Reals = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+Whole = npt.NDArray[np.signedinteger[Any]]
 Norms = tuple[int, int, int]
 """L1, L2^2 and Linf of one row."""
 
@@ -150,7 +151,7 @@ def _root(keys: int, grain: int) -> Whole:
     return found
 
 
-@lru_cache(maxsize=1)  # one of 4,096 keys takes 134 MB
+@lru_cache(maxsize=1)  # one of 4,096 keys takes 67 MB
 def _unrolled(factor: Factor, keys: int) -> Whole | None:
     """The matrix of a mirrored line: what a row sends to both sides, and what comes back from mirrors outside.
 
@@ -163,11 +164,12 @@ def _unrolled(factor: Factor, keys: int) -> Whole | None:
     falls = list(line) == sorted(line, reverse=True) and line[-1] >= 0
     if not falls or min(times) < 1 or 2 * line[0] * max(times) > _MOST_MIRRORED:
         return None
-    endless, columns = _endless(line, sign), np.arange(keys)
-    found, each = np.empty((keys, keys), dtype=np.int64), np.array(times, dtype=np.int64)
-    image = 1 if sign > 0 else 2
-    for at, row in enumerate(found):  # a distance below 0 is counted from the end of the period
-        row[...] = (endless[at - columns] + sign * endless[at + columns + image]) * each
+    endless, each = _endless(line, sign), np.array(times, dtype=np.int64)
+    before = np.concatenate([endless[1 - keys :], endless[:keys]])[::-1]  # at the distances n - 1, n - 2, ..., 1 - n
+    found, image = np.empty((keys, keys), dtype=np.int32), 1 if sign > 0 else 2  # no entry is above 2^24
+    for at, row in enumerate(found):
+        near, far = before[keys - 1 - at : 2 * keys - 1 - at], endless[at + image : at + image + keys]
+        row[...] = (near + sign * far) * each
     found.flags.writeable = False
     return found
 
@@ -219,12 +221,13 @@ def _one_row(matrix: Whole, several: bool, replaced: bool) -> Norms:
     columns is moved, all of which are looked at up to 128 keys; beyond, where no entry is negative, |a - b| is nowhere
     more than the larger of a and b, so that sums and squares are at most those of two slices.
     """
-    sums, squares, largest = np.zeros_like(matrix[0]), np.zeros_like(matrix[0]), 0
-    for row in np.abs(matrix):
-        sums += row
-        squares += row * row
-        largest = max(largest, int(row.max()))
-    alone = (int(sums.max()), int(squares.max()), largest)
+    sums, squares, largest = (np.zeros(len(matrix[0]), dtype=np.int64) for _ in range(3))
+    for row in matrix:
+        sizes = np.abs(row, dtype=np.int64)
+        sums += sizes
+        squares += sizes * sizes
+        np.maximum(largest, sizes, out=largest)
+    alone = (int(sums.max()), int(squares.max()), int(largest.max()))
     if not replaced:
         return alone
     many = len(matrix) > _COMPARED
@@ -233,7 +236,8 @@ def _one_row(matrix: Whole, several: bool, replaced: bool) -> Norms:
     if several or many:
         found.append((2 * alone[0], 2 * alone[1], alone[2]))
     if not many:
-        differences = np.abs(matrix[:, :, None] - matrix[:, None, :])
+        wide = matrix.astype(np.int64)
+        differences = np.abs(wide[:, :, None] - wide[:, None, :])
         found.append(
             (
                 int(differences.sum(axis=0).max()),
@@ -333,44 +337,53 @@ def _worst_mirrored(factor: Factor, matrix: Whole, which: str) -> float:
     times, sign = np.array(factor.times, dtype=np.float64), _MIRRORED[factor.kind]
     inverse, keys = _inverse_squared(factor, matrix), len(times)
     variances, worst = np.zeros(keys), 0.0
+    both = np.concatenate([inverse[keys - 1 : 0 : -1], inverse[:keys]])
+    image = 1 if sign > 0 else 2
     for last in range(keys):
-        row = _row(inverse, last, keys, sign)[: last + 1] / (times[last] * times[: last + 1])
+        row = both[keys - 1 - last : keys] + sign * inverse[last + image : 2 * last + image + 1]
+        row /= times[last] * times[: last + 1]
+        if which == "prefixes":
+            variances[0] += 2 * row.sum() - row[last]
+            worst = max(worst, float(variances[0]))
+            continue
         variances[: last + 1] += 2 * np.cumsum(row[::-1])[::-1] - row[last]
-        worst = max(worst, float(variances[0] if which == "prefixes" else variances[: last + 1].max()))
+        worst = max(worst, float(variances[: last + 1].max()))
     return worst
 
 
 def _inverse_squared(factor: Factor, matrix: Whole) -> Reals:
     """One period of the line of F0^-2, from 0 to its middle and beyond, as far as entries reach.
 
-    The eigenvectors of F0 are cosines or sines, and its eigenvalues and the line of F0^-2 sums of cosines. That line
-    makes a matrix R which has the same eigenvectors, none of which is 0 in the first cell, so that it is told by its
-    first column: R is F0^-2 if F0 F0 R has the first column 1, 0, ..., 0, and it is multiplied out.
+    The eigenvectors of F0 are cosines or sines, and its eigenvalues and the line of F0^-2 sums of cosines, which a fast
+    Fourier transform adds up to the last digits of doubles. That line makes a matrix R which has the same eigenvectors,
+    none of which is 0 in the first cell, so that it is told by its first column: R is F0^-2 if F0 F0 R has the first
+    column 1, 0, ..., 0, and it is multiplied out.
 
     Raises:
         BrokenPromiseError: If F0 may have no inverse, or R is not that of its square.
     """
-    line, times = np.array(factor.line, dtype=np.float64), np.array(factor.times, dtype=np.float64)
+    times = np.array(factor.times, dtype=np.float64)
     keys, sign = len(times), _MIRRORED[factor.kind]
-    period = len(_endless(factor.line or (), sign))
-    turn = np.arange(period, dtype=np.longdouble) * 8 * np.arctan(np.longdouble(1)) / period
-    cosines = np.cos(turn).astype(np.float64)  # an angle that is off by a part in 10^16 is felt 10^6 times here
+    endless = _endless(factor.line or (), sign).astype(np.float64)
     steps = np.arange(1, 2 * keys, 2) if sign > 0 else np.arange(1, keys + 1)  # of 2 pi / period: the frequencies
     places = np.arange(keys + 1 if sign > 0 else keys + 2)
-    values = np.array([2 * (line @ cosines[at * places[: keys + 1] % period]) - line[0] for at in steps])
+    values = np.fft.rfft(endless).real[steps] / (2 if sign > 0 else 1)
     require(bool(values.min() > _LEAST_EIGENVALUE), "a mirrored line has no inverse for certain")
-    found = np.array([cosines[steps * at % period] @ values**-2.0 for at in places])
-    found /= keys + (0.5 if sign > 0 else 1.0)
+    spread = np.zeros(len(endless) // 2 + 1)
+    spread[steps] = values**-2.0
+    found = np.fft.irfft(spread, len(endless))[: len(places)] * (2 if sign > 0 else 1)
     found = np.concatenate([found, -found[::-1] if sign > 0 else found[-2::-1]])
-    again = matrix @ ((matrix @ (_row(found, 0, keys, sign) / times)) / times)
+    image = 1 if sign > 0 else 2
+    first = found[:keys] + sign * found[image : image + keys]
+    again = _times(matrix, _times(matrix, first / times) / times)
     require(bool(np.abs(again - (places[:keys] == 0)).max() < _TOLERANCE), "the inverse of a mirrored line is another")
     return found
 
 
-def _row(line: Reals, at: int, keys: int, sign: int) -> Reals:
-    """A row of the matrix of a line, of which half a period and more is given."""
-    image = at + (1 if sign > 0 else 2)
-    return line[np.abs(np.arange(-at, keys - at))] + sign * line[image : image + keys]
+def _times(matrix: Whole, column: Reals) -> Reals:
+    """Their product, in bands of rows: as doubles the whole of a large matrix would take 134 MB."""
+    starts = range(0, len(matrix), _BLOCK)
+    return np.concatenate([matrix[at : at + _BLOCK].astype(np.float64) @ column for at in starts])
 
 
 def _solved(above: Reals) -> Reals:

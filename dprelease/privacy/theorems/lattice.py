@@ -40,6 +40,7 @@ _PAD = 1 + CONTEXT.mpf(10) ** -12
 _UNCLEAR = 1e-9
 _NORMAL = 2  # from this scale on the sum over all integers is scale sqrt(2 pi), to 1e-33
 _ALONE = 3  # and from this one on it is that in 60 digits, to 1e-77
+_TWO_PI, _FAINT, _LEFT_OUT = 2 * CONTEXT.pi, CONTEXT.mpf(10) ** -58, 1 - CONTEXT.mpf(10) ** -55
 _LOG_ROOT = log(2 * pi) / 2
 _ROOT = sqrt(2 * pi)
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
@@ -138,8 +139,14 @@ def _gaussian_point(scale: Fraction, shift: int, epsilon: Fraction) -> Point:
     if shift == 0:
         return CONTEXT.mpf(0), CONTEXT.mpf(0)
     value, exponent, weight, loss = _gaussian_sum(scale, shift, epsilon)
-    peak = CONTEXT.exp(-real(exponent)) / _total(scale)
+    peak = _peak(scale, exponent)
     return value * peak * _PAD, float((weight * np.exp(-loss)).sum()) * peak
+
+
+@lru_cache(maxsize=1 << 6)  # the points of one search have the same
+def _peak(scale: Fraction, exponent: Fraction) -> Any:
+    """The largest probability in the sum, exp(-exponent) over the sum over all whole numbers."""
+    return CONTEXT.exp(-real(exponent)) / _total(scale)
 
 
 def _gaussian_sum(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[float, Fraction, Floats, Floats]:
@@ -176,16 +183,18 @@ def _total(scale: Fraction) -> Any:
     positive terms, so leaving terms out makes delta larger.
     """
     square = real(scale) ** 2
+    if scale >= _ALONE:
+        return CONTEXT.sqrt(_TWO_PI * square) * _LEFT_OUT
     rate, front = 1 / (2 * square), CONTEXT.mpf(1)
     if scale >= 1:
-        rate, front = 2 * CONTEXT.pi**2 * square, CONTEXT.sqrt(2 * CONTEXT.pi * square)
+        rate, front = 2 * CONTEXT.pi**2 * square, CONTEXT.sqrt(_TWO_PI * square)
     total = CONTEXT.mpf(1)
-    for m in range(1, 40 if scale < _ALONE else 1):
+    for m in range(1, 40):
         term = 2 * CONTEXT.exp(-rate * m * m)
         total += term
-        if term < CONTEXT.mpf(10) ** -58:
+        if term < _FAINT:
             break
-    return front * total * (1 - CONTEXT.mpf(10) ** -55)
+    return front * total * _LEFT_OUT
 
 
 @lru_cache(maxsize=1 << 14)
