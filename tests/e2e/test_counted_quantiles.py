@@ -50,6 +50,7 @@ queries:
 derive:
   spread: {sql: "select region, income_q90 - income_q10 as spread, earners * 2 as twice from areas"}
 """
+PUBLISHED = ("q10", "q50", "q90", "q90_to_q10", "below_6000", "gini")
 ROWS = 3000
 CLIP, STEP = 60_000, 100
 
@@ -233,6 +234,14 @@ def test_the_account_has_the_matrix_and_says_why_no_margin_is_foreseen(folder: P
     inverse = np.tri(601) @ np.linalg.inv(root(601, step["factor"]["grain"]))
     error = float(Fraction(step["scale"])) * math.sqrt((inverse**2).sum() / 601)
     assert outputs["income_q50"]["why_null"].endswith(f"up to a point err by {error:.3g}")
+
+
+def test_a_plan_tells_the_cells_that_are_published_and_not_those_of_the_draw(folder: Path) -> None:
+    rows = [line.split() for line in command(folder, "plan", "spec.yaml").splitlines()]
+    assert {row[1]: row[2] for row in rows if row[:1] == ["areas"]} == {
+        name: "3" for name in ("earners", *(f"income_{each}" for each in PUBLISHED))
+    }
+    assert [row[2] for row in rows if row[:1] == ["pairs"]] == ["5", "5"]
 
 
 def test_a_rehearsal_and_a_comparison_with_the_truth_take_them(tmp_path: Path) -> None:
