@@ -158,6 +158,7 @@ def prefix_counts(
         variances=variance * np.einsum("ij,ij->i", answering, answering),
         shared=variance * (answering @ answering[-1]),
         scale=scale,
+        drawn=answering,
     )
 
 

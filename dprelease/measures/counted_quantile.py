@@ -1,6 +1,7 @@
 """What ``{quantiles: COLUMN, from: counts}`` becomes in a plan: numbers from noisy counts along the column's grid.
 
-Quantiles, ratios of two of them, and shares below a value: all of one column, in the same cells, follow from one draw.
+Quantiles, ratios of two of them, shares below a value and the Gini coefficient: all of one column, in the same cells,
+follow from one draw.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dprelease.measures.base import Floats, Possible
 from dprelease.measures.clipped import Ranged, clip_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.prefix_counts import PrefixCounts
+from dprelease.measures.tested.gini import gini
 from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
 from dprelease.words import marked, phrase
@@ -26,6 +28,7 @@ from dprelease.words import marked, phrase
 __all__ = [
     "FEWEST_CLASSES",
     "MOST_CLASSES",
+    "CountedGini",
     "CountedQuantile",
     "CountedRatio",
     "CountedShare",
@@ -261,6 +264,46 @@ class CountedShare(_Counted):
         all_of_them = f"prefix({term.name}, {last})"
         text = f"clip(prefix({term.name}, {place}) / {all_of_them}, 0, 1)"
         return Formula(text if self.whole == 1 else f"{self.whole} * {text}", (f"{all_of_them} < 1",))
+
+
+class CountedGini(_Counted):
+    """The Gini coefficient of a column's values, from a draw of counts along its grid.
+
+    Attributes:
+        counted_gini: The column, whose clip does not begin below 0.
+    """
+
+    kind: ClassVar[str] = "counted_gini"
+    plural: ClassVar[str] = marked("Gini coefficients")
+    method: ClassVar[tuple[str, ...]] = (
+        marked(
+            "A Gini coefficient is that of the noisy counts of classes of values, each value in the middle of its "
+            "class, with what noise takes from it on average added. Its interval holds every coefficient at which a "
+            "test by the law of the noise does not refuse it, wherever in their classes the values lie. It is blank "
+            "where the noisy number of values is below 1, or their noisy sum is not above 0."
+        ),
+    )
+    counted_gini: str
+
+    def described(self, table: Table, unit: str) -> str:
+        """What it is the coefficient of."""
+        return self.of_values(phrase("Gini coefficient"), "", table, unit)
+
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
+        """From 0, where all values are alike, to 1, which is not reached."""
+        return (Fraction(0), Fraction(1))
+
+    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """The coefficient and its interval (``tested.gini``)."""
+        found = gini(_prefixes(noisy), confidence)
+        margin = np.maximum(found.value - found.lower, found.upper - found.value)
+        return Estimate(found.value, found.error, margin, (found.lower, found.upper))
+
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
+        """What ``recipe.json`` explains under ``classes``."""
+        (term,) = terms
+        last = len(term.quantity.classes)
+        return Formula(f"gini({term.name})", (f"prefix({term.name}, {last}) < 1", f"total({term.name}) <= 0"))
 
 
 def counted_along(clipped: Quantity, edges: Sequence[Fraction] = ()) -> Quantity:

@@ -33,6 +33,7 @@ class PrefixCounts:
         variances: Of each of them, the same in all cells: shape ``(classes,)``.
         shared: The covariance of each of them with the last, of the same shape.
         scale: The scale of the noise on one number that was drawn, in steps of its lattice.
+        drawn: How much of each number that was drawn is in each prefix: shape ``(classes, numbers)``.
     """
 
     starts: Places
@@ -41,6 +42,7 @@ class PrefixCounts:
     variances: Floats
     shared: Floats
     scale: Fraction
+    drawn: Floats
 
     @property
     def size(self) -> Floats:

@@ -7,171 +7,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import ColumnType, Table
-from dprelease.errors import BrokenPromiseError
+from dprelease.catalog.table import ColumnType
 from dprelease.measures.base import (
     Flaw,
-    Floats,
     Measure,
-    Possible,
     Widest,
     WrittenMeasure,
 )
-from dprelease.measures.clipped import Ranged, clip_of, joint_margins
+from dprelease.measures.clipped import Ranged
 from dprelease.measures.counted_quantile import (
     FEWEST_CLASSES,
     MOST_CLASSES,
+    CountedGini,
     CountedQuantile,
     CountedRatio,
     CountedShare,
 )
-from dprelease.measures.estimates import Estimate, Expected, Noisy
-from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
-from dprelease.noise import Law
-from dprelease.words import marked, phrase
+from dprelease.measures.ranked_quantile import Quantile
+from dprelease.measures.text import exact_text
 
-__all__ = ["Max", "Min", "Quantile", "Quantiles", "quantile_name"]
-
-
-class Quantile(Ranged):
-    """One quantile of a column's values, rounded to the grid and clipped, in each cell; see :meth:`estimate`.
-
-    A quantile at rank a of n values is any number with at most ``a n`` of them below it and at most ``(1 - a) n``
-    above it. Noise chooses a grid value by the exponential mechanism, the likelier the nearer its rank is to a.
-
-    Attributes:
-        quantile: The column.
-        at: The rank a, from 0 to 1.
-        among: The ranks of all quantiles that were asked for together, rising; ``at`` is one of them.
-    """
-
-    kind: ClassVar[str] = "quantile"
-    plural: ClassVar[str] = marked("Quantiles")
-    method: ClassVar[tuple[str, ...]] = (
-        marked(
-            "Quantiles that were asked for together are put in rising order. The margin of one follows from the others "
-            "beside it and a noisy count of the column; it is blank where no such count was measured. It has no "
-            "standard error."
-        ),
-    )
-    held: ClassVar[bool] = False
-    foreseen: ClassVar[Literal["never"]] = "never"
-    grid_kind: ClassVar[Literal["quantile"]] = "quantile"
-    other_form: ClassVar[Literal["offered"]] = "offered"
-    quantile: str
-    at: Fraction = Field(ge=0, le=1)
-    among: tuple[Fraction, ...] = Field(min_length=1)
-
-    @property
-    def broken(self) -> str:
-        """Its rank must be one of those that are drawn."""
-        return "" if self.at in self.among else "is a quantile that is not drawn"
-
-    def described(self, table: Table, unit: str) -> str:
-        """The rank in percent, or which end it is."""
-        name = phrase("quantile at {percent} %", percent=exact_text(100 * self.at))
-        if self.at == 0:
-            name = phrase("least value, which noise places roughly,")
-        elif self.at == 1:
-            name = phrase("largest value, which noise places roughly,")
-        return self.of_values(name, self.unit_of(table), table, unit)
-
-    def quantities(self, table: Table) -> tuple[Quantity, ...]:
-        """One for each rank that was asked for together: they are drawn apart, and put in order by each of them."""
-        one = self.clipped("quantile", table)
-        return tuple(one.model_copy(update={"at": at}) for at in self.among)
-
-    def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
-        """Also with the number of values, from which its margin follows: for where that is measured anyway."""
-        plain = self.quantities(table)
-        return (plain, (*plain, Quantity(kind="nonnull", column=self.quantile, where=self.where)))
-
-    def size(self, first: Quantity) -> int:
-        """Not told by the first of its quantities: no ratio can be of a quantile, which has no error of its own."""
-        raise BrokenPromiseError("a quantile has no size that its first quantity tells")
-
-    def own(self, quantity: Quantity) -> bool:
-        """Not the draws of the other ranks, among which its own is put in order."""
-        return quantity.at in (None, self.at)
-
-    def grid(self, quantities: Sequence[Quantity]) -> Fraction:
-        """The step of the values."""
-        return quantities[0].step
-
-    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
-        """The clip: the margin is about every quantile that the clipped values themselves span, and they lie in it."""
-        return clip_of(quantities[0])
-
-    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """1 of its own draw and 0 of all else: each quantile that is asked for pays for itself."""
-        return tuple(1.0 if each.kind == "quantile" and each.at == self.at else 0.0 for each in quantities)
-
-    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
-        """The draws of all ranks in rising order, of which its own place is taken; no standard error.
-
-        Putting the draws in order uses nothing but the draws. The margin holds for all draws together, the count's
-        included (Bonferroni over them), and needs the count; without it, it is blank.
-
-        Proof. Let x_j be the draw at rank a_j and n >= 1 the number of values. With the joint confidence every score
-        is at most its bound, #{> x_j} - (1 - a_j) n <= E_j and #{< x_j} - a_j n <= E_j, and n >= n_low, the noisy
-        count less its margin. Let q be a quantile at a_i and (a_j - a_i) n_low > E_j. If x_j < q, then all values
-        that are not above x_j are below q, at most a_i n of them, so that #{> x_j} >= (1 - a_i) n, and the score is
-        at least (a_j - a_i) n > E_j: a contradiction. So q <= x_j; and in the same way q >= x_j where
-        (a_i - a_j) n_low > E_j. The least of the former and the largest of the latter bound every quantile at a_i,
-        and where there is none, the end of the clip does (of the quantiles that the values themselves span). The
-        published value lies within that interval or not; the margin reaches from it to the farther end.
-        A cell without values has no quantile, and nothing is said of it.
-        """
-        draws = [part for part in noisy if part.quantity.kind == "quantile"]
-        own = draws[[part.quantity.at for part in draws].index(self.at)].quantity
-        found = np.stack([part.values for part in draws]).astype(np.float64)
-        ranks = [part.quantity.at or Fraction(0) for part in draws]
-        value = np.sort(found, axis=0)[sorted(ranks).index(self.at)]
-        blank = np.full_like(value, np.nan)
-        margin = blank
-        if len(noisy) > len(draws):
-            least, most = self._interval(noisy, found, ranks, confidence)
-            margin = np.maximum(value - least, most - value)
-        step = float(own.step)
-        return Estimate(value=value * step, standard_error=blank, margin=margin * step)
-
-    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
-        """The draw at its place among all that were asked for together."""
-        draws = [each for each in terms if each.quantity.kind == "quantile"]
-        place = sorted(each.quantity.at or Fraction(0) for each in draws).index(self.at) + 1
-        names = ", ".join(each.name for each in draws)
-        return Formula(f"smallest({place}, {names}) * {operand(draws[0].quantity.step)}")
-
-    def _interval(
-        self, noisy: Sequence[Noisy], found: Floats, ranks: Sequence[Fraction], confidence: Fraction
-    ) -> tuple[Floats, Floats]:
-        """Bounds of the quantile in steps, from the draws ``(ranks, cells)`` and the count, which is the last input."""
-        *reaches, m_count = joint_margins([part.law for part in noisy], confidence)
-        own, fewest = noisy[0].quantity, noisy[-1].values.astype(np.float64) - m_count
-        least, most = np.full_like(found[0], own.low), np.full_like(found[0], own.high)
-        for draw, rank, reach in zip(found, ranks, reaches, strict=True):
-            # A rank farther away by more than the reach of its score, with a hair for the rounding of doubles.
-            apart = float(abs(rank - self.at)) * fewest > reach * (1 + 1e-12)
-            if rank > self.at:
-                most = np.where(apart, np.minimum(most, draw), most)
-            elif rank < self.at:
-                least = np.where(apart, np.maximum(least, draw), least)
-        return least, most
-
-    def expected(
-        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
-    ) -> Expected:
-        """Nothing: how far apart values of neighbouring ranks are is a matter of the data."""
-        return Expected(why_null="depends on the data: how far apart the values of neighbouring ranks lie")
+__all__ = ["Max", "Min", "Quantiles", "quantile_name"]
 
 
 class _Choices(Ranged, WrittenMeasure):
@@ -206,7 +68,13 @@ class Quantiles(_Choices):
     """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True)
-    stands: ClassVar[tuple[type[Measure], ...]] = (Quantile, CountedQuantile, CountedRatio, CountedShare)
+    stands: ClassVar[tuple[type[Measure], ...]] = (
+        Quantile,
+        CountedQuantile,
+        CountedRatio,
+        CountedShare,
+        CountedGini,
+    )
     kind: ClassVar[str] = "quantiles"
     quantiles: str
     at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
@@ -230,12 +98,15 @@ class Quantiles(_Choices):
         None, description="With counts: the share of values below each of these.", examples=[[12000, 24000]]
     )
     show: Literal["percent"] | None = Field(None, description="percent: the shares of `below` are in percent.")
+    gini: bool | None = Field(None, description="With counts: the Gini coefficient of the values, too.")
 
     @model_serializer(mode="wrap")
     def _without_what_is_unsaid(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Specs that do not say what is drawn keep the fingerprint that they had before one could."""
         unsaid = {"from", "from_"} if self.from_ is None else set()
-        unsaid |= {name for name in (*self.LATER, "edges", "ratio_of", "below", "show") if getattr(self, name) is None}
+        unsaid |= {
+            name for name in (*self.LATER, "edges", "ratio_of", "below", "show", "gini") if getattr(self, name) is None
+        }
         fields: dict[str, Any] = written(self)
         return {name: each for name, each in fields.items() if name not in unsaid}
 
@@ -268,8 +139,8 @@ class Quantiles(_Choices):
         return {f"{name}_below_{exact_text(each)}".translate(_AS_NAME): each for each in self.below or ()}
 
     def published(self, name: str) -> tuple[str, ...]:
-        """One name for each rank, then for each ratio and each share."""
-        return (*self._ranks(name), *self._ratios(name), *self._shares(name))
+        """One name for each rank, then for each ratio and each share, and for the Gini coefficient."""
+        return (*self._ranks(name), *self._ratios(name), *self._shares(name), *([f"{name}_gini"] if self.gini else []))
 
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
         """One measure for each number, of the kind that is drawn."""
@@ -284,6 +155,8 @@ class Quantiles(_Choices):
             found[label] = CountedRatio(counted_ratio=self.quantiles, over=over, under=under, **said)
         for label, below in self._shares(name).items():
             found[label] = CountedShare(counted_share=self.quantiles, below=below, show=self.show, **said)
+        if self.gini:
+            found[f"{name}_gini"] = CountedGini(counted_gini=self.quantiles, **said)
         return found
 
     def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
@@ -320,21 +193,21 @@ class Quantiles(_Choices):
             yield Flaw("DPR-S588", ("edges",), says, "write fewer edges, or leave them out")
 
     def _flaws_of_more(self) -> Iterator[Flaw]:
-        """Ratios and shares are of counts; a ratio has the higher rank first, and no value below 0."""
-        for field in ("ratio_of", "below"):
-            if getattr(self, field) is not None and self.counted_from == "ranks":
+        """Ratios, shares and inequality are of counts; a ratio has the higher rank first; no value is below 0."""
+        for field in ("ratio_of", "below", "gini"):
+            if getattr(self, field) and self.counted_from == "ranks":
                 yield Flaw("DPR-S587", (field,), "stands beside no counts", "write `from: counts`, or leave it out")
         if self.show is not None and self.below is None:
             yield Flaw("DPR-S587", ("show",), "has no shares to show", "write `below: [12000]` too, or leave it out")
-        if self.ratio_of is None:
-            return
-        over, under = self.ratio_of
+        over, under = self.ratio_of or (1, 0)
         if not 0 <= under < over <= 1:
             hint = "write the higher rank first, both from 0 to 1: [0.9, 0.1]"
             yield Flaw("DPR-S580", ("ratio_of",), "is no pair of a higher and a lower rank", hint)
-        elif self.clip is None or self.clip[0] < 0:
-            hint = "write a `clip` that begins at 0 or above: a ratio of negative values says nothing"
-            yield Flaw("DPR-S587", ("ratio_of",), "needs a `clip` from 0 on", hint)
+        asked = [field for field in ("ratio_of", "gini") if getattr(self, field)]
+        if self.clip is None or self.clip[0] < 0:
+            for field in asked:
+                hint = "write a `clip` that begins at 0 or above: of negative values it says nothing"
+                yield Flaw("DPR-S587", (field,), "needs a `clip` from 0 on", hint)
 
     def warnings(self) -> Iterator[Flaw]:
         """A warning for every rank that is 0 or 1: the extremes."""

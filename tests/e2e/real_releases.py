@@ -26,7 +26,7 @@ from dprelease.engines import ENGINES, DuckDBEngine
 from dprelease.ledger import StepKey
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.counted_quantile import CountedQuantile
-from dprelease.measures.quantile import Quantile
+from dprelease.measures.ranked_quantile import Quantile
 from dprelease.measures.sum import Sum
 from dprelease.noise import Exact, ExactHistogram, Measurement
 from dprelease.noise.exact import ExactKeys, open_exact, open_histogram

@@ -38,7 +38,7 @@ queries:
     by: [region]
     measures:
       earners: {count: income}
-      income: {quantiles: income, at: [0.1, 0.5, 0.9], clip: [0, 60000], from: counts, ratio_of: [0.9, 0.1], below: [6000]}
+      income: {quantiles: income, at: [0.1, 0.5, 0.9], clip: [0, 60000], from: counts, ratio_of: [0.9, 0.1], below: [6000], gini: true}
   pairs:
     table: people
     by: [region, sex]
@@ -50,6 +50,7 @@ queries:
 derive:
   spread: {sql: "select region, income_q90 - income_q10 as spread, earners * 2 as twice from areas"}
 """
+PUBLISHED = ("q10", "q50", "q90", "q90_to_q10", "below_6000", "gini")
 ROWS = 3000
 CLIP, STEP = 60_000, 100
 
@@ -165,6 +166,34 @@ def test_a_stranger_works_out_every_number_from_the_measurements(
             assert said == [value, low, high, max(value - low, high - value)]
 
 
+def test_a_stranger_works_out_the_gini_coefficient(folder: Path) -> None:
+    made = json.loads((bundle(folder) / "measurements" / "recipe.json").read_text(encoding="utf-8"))
+    (output,) = (each for each in made["outputs"] if each["measure"] == "income_gini")
+    assert output["formula"] == "gini(x1)"
+    how = next(each for each in made["classes"] if each["step"] == output["inputs"][0]["step"])
+    step = next(each for each in made["steps"] if each["step"] == how["step"])
+    measured, n = table(folder, step["file"]), how["n"]
+    firsts = np.array(how["first_values"])
+    middles = (firsts + np.append(firsts[1:] - 1, how["last_value"])) / 2
+    sums, scale = np.tri(n) @ np.linalg.inv(root(n, how["grain"])), float(Fraction(step["scale"]))
+    for at, row in enumerate(table(folder, "tables/areas.csv")):
+        p = sums @ np.array([float(each["value"]) for each in measured[at * n : (at + 1) * n]])
+        apart = np.diff(middles)
+        total = middles[-1] * p[-1] - apart @ p[:-1]
+        if p[-1] < 1 or total <= 0:
+            assert row["income_gini"] == ""
+            continue
+        s = np.linalg.norm(sums - (p / p[-1])[:, None] * sums[-1], axis=1)[:-1] * scale
+        found = min(max(apart @ (p[:-1] * (p[-1] - p[:-1]) + s**2) / (p[-1] * total), 0), 1)
+        said, low, high = (float(row[f"income_gini{end}"]) for end in ("", "_lower", "_upper"))
+        assert said == pytest.approx(min(max(found, low), high), rel=1e-9)
+        if row["region"] in "ab":
+            true = np.array(true_values(row["region"]), dtype=float)
+            exact = np.abs(true[:, None] - true).sum() / (2 * len(true) * true.sum())
+            assert abs(said - exact) < 5 * float(row["income_gini_se"])
+            assert 0 < low < said < high < low + 0.2
+
+
 def test_ratios_and_shares_are_of_the_same_draw(folder: Path) -> None:
     made = json.loads((bundle(folder) / "measurements" / "recipe.json").read_text(encoding="utf-8"))
     formulas = {each["measure"]: each for each in made["outputs"] if each["query"] == "areas"}
@@ -205,6 +234,14 @@ def test_the_account_has_the_matrix_and_says_why_no_margin_is_foreseen(folder: P
     inverse = np.tri(601) @ np.linalg.inv(root(601, step["factor"]["grain"]))
     error = float(Fraction(step["scale"])) * math.sqrt((inverse**2).sum() / 601)
     assert outputs["income_q50"]["why_null"].endswith(f"up to a point err by {error:.3g}")
+
+
+def test_a_plan_tells_the_cells_that_are_published_and_not_those_of_the_draw(folder: Path) -> None:
+    rows = [line.split() for line in command(folder, "plan", "spec.yaml").splitlines()]
+    assert {row[1]: row[2] for row in rows if row[:1] == ["areas"]} == {
+        name: "3" for name in ("earners", *(f"income_{each}" for each in PUBLISHED))
+    }
+    assert [row[2] for row in rows if row[:1] == ["pairs"]] == ["5", "5"]
 
 
 def test_a_rehearsal_and_a_comparison_with_the_truth_take_them(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dprelease.measures.counted_quantile import CountedQuantile
-from dprelease.measures.quantile import Quantile
+from dprelease.measures.ranked_quantile import Quantile
 from tests.e2e.real_data import FILES, QUESTIONS, Truth, country_sizes, product_sizes, sampled_customers, truth_of
 from tests.e2e.real_releases import Line, Release, law_coverage, quantile_line, released, told
 

@@ -45,6 +45,14 @@ def delays() -> Reals:
     return np.asarray(found, dtype=np.float64).clip(0)
 
 
+@cache
+def customers() -> Reals:
+    """What every customer of a shop paid for what was delivered."""
+    found = pq.read_table(shared("online_retail.parquet")).to_pandas()
+    found = found[(found["Quantity"] > 0) & (found["UnitPrice"] > 0) & found["CustomerID"].notna()]
+    return (found["Quantity"] * found["UnitPrice"]).groupby(found["CustomerID"]).sum().to_numpy()
+
+
 def errors(
     values: Reals, cell: npt.NDArray[np.int64], step: int, top: int, rho: float, draws: int = 400
 ) -> dict[str, float]:
@@ -87,18 +95,25 @@ def test_incomes_of_twenty_areas(rho: float, whole: float, best: float, rule: fl
 @pytest.mark.parametrize(
     ("what", "n", "rho", "whole", "rule"),
     [
+        ("incomes", 1_000, 0.015, 15.1, 9.8),
         ("incomes", 10_000, 0.015, 1.49, 1.09),
         ("incomes", 23_006, 0.15, 0.206, 0.182),
         ("delays", 10_000, 0.015, 5.37, 3.08),
         ("delays", 30_000, 0.15, 0.572, 0.395),
+        ("customers", 4_338, 0.015, 33.5, 16.2),
+        ("customers", 10_000, 0.15, 4.47, 3.65),
     ],
 )
 def test_single_totals(what: str, n: int, rho: float, whole: float, rule: float) -> None:
     """Of a sample of n values, of ten samples their mean: a total depends on the sample by a tenth."""
-    values, step, top = (incomes()[0], 100, 1_500_000) if what == "incomes" else (delays(), 1, 1_440)
+    values, step, top = {
+        "incomes": (lambda: (incomes()[0], 100, 1_500_000)),
+        "delays": (lambda: (delays(), 1, 1_440)),
+        "customers": (lambda: (customers(), 10, 500_000)),
+    }[what]()
     chance, found = np.random.default_rng(1), []
-    for _ in range(10 if n < len(values) else 1):
-        part = chance.choice(values, n, replace=False)
+    for _ in range(1 if n == len(values) else 10):
+        part = chance.choice(values, n, replace=n > len(values))
         found.append(errors(part, np.zeros(n, dtype=np.int64), step, top, rho, 100))
     assert np.mean([each["whole"] for each in found]) == pytest.approx(whole, rel=0.06)
     assert np.mean([each["rule"] for each in found]) == pytest.approx(rule, rel=0.12)

@@ -21,7 +21,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.factor import Factor, factor_sensitivity
 from dprelease.estimate.ranges import prefix_counts, variances_of
 from dprelease.measures import Estimate, Measure, Noisy, PrefixCounts
-from dprelease.measures.counted_quantile import CountedRatio, CountedShare
+from dprelease.measures.counted_quantile import CountedGini, CountedRatio, CountedShare
 from dprelease.noise.exact import Exact
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.factor import draw_factor
@@ -182,6 +182,50 @@ def test_shares_of_a_large_cell_are_held_no_more_often_than_promised() -> None:
     assert abs(held - float(HELD)) < 5 * math.sqrt(float(HELD * (1 - HELD)) / (4 * DRAWS))
     ratio = float(np.std(shown.value) / np.mean(shown.standard_error))
     assert abs(ratio - 1) < 0.05
+
+
+def inequality(found: Integers) -> float:
+    """The Gini coefficient by its definition over pairs, from ranks."""
+    held, size = np.sort(found).astype(np.float64), len(found)
+    return float((2 * np.arange(1, size + 1) - size - 1) @ held / (size * held.sum()))
+
+
+def held_coefficients(prefixes: PrefixCounts, true: float) -> float:
+    shown = estimated(CountedGini(counted_gini="x"), prefixes)
+    assert shown.ends is not None
+    low, high = shown.ends
+    known = ~np.isnan(shown.value)
+    assert ((low >= 0) & (low <= shown.value) & (shown.value <= high) & (high <= 1))[known].all()
+    return float((~known | ((low <= true) & (true <= high))).mean())
+
+
+@pytest.mark.thin
+@pytest.mark.parametrize("rho", ["0.015", "0.15"])
+@pytest.mark.parametrize(("shape", "size"), [(shape, size) for shape in SHAPES for size in (30, *SIZES)])
+def test_gini_coefficients_are_within_their_intervals_as_often_as_promised(shape: str, size: int, rho: str) -> None:
+    found = values(shape, size)
+    assert held_coefficients(drawn(found, rho, DRAWS), inequality(found)) >= LEAST
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gini_coefficients_of_coarse_classes_hold_those_of_the_values(shape: str) -> None:
+    """Classes of any width, and classes that are all alike, of a value at their ends as well as in their middle."""
+    found = values(shape, 30_000)
+    for starts in (np.array([0, 1, 10, 20, 50, 51, 52, 100, 180]), np.arange(0, 201, 5)):
+        assert held_coefficients(drawn(found, "0.15", 400, starts=starts), inequality(found)) >= LEAST - 0.02
+
+
+def test_gini_coefficients_of_a_large_cell_are_held_no_more_often_than_promised_and_too_narrow_ones_are_seen() -> None:
+    """What is of the second order is gone there: one tenth of the error probability is given away, and no more."""
+    found = values("long tail", 30_000)
+    prefixes, true = drawn(found, "0.15", DRAWS), inequality(found)
+    assert LEAST <= held_coefficients(prefixes, true) < 0.98
+    few = replace(prefixes, counts=prefixes.counts[:500])
+    narrow = replace(few, drawn=few.drawn / 1.5, variances=few.variances / 2.25, shared=few.shared / 2.25)
+    assert held_coefficients(narrow, true) < LEAST
+    shown = estimated(CountedGini(counted_gini="x"), few)
+    assert abs(float(np.std(shown.value) / np.mean(shown.standard_error)) - 1) < 5 / math.sqrt(1_000)
+    assert abs(float(np.mean(shown.value)) - true) < 5 * float(np.std(shown.value)) / math.sqrt(500)
 
 
 def test_an_empty_cell_says_nothing_with_certainty() -> None:

@@ -18,7 +18,7 @@ from dprelease.catalog.table import Column, Range, Source, Table
 from dprelease.measures import Measure, Noisy, expand_measures
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
-from dprelease.measures.quantile import Quantile
+from dprelease.measures.ranked_quantile import Quantile
 from dprelease.measures.ratio import Ratio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance

@@ -77,6 +77,16 @@ def test_other_queries_of_the_same_cells_share_the_draw_and_more_ranks_cost_noth
     assert counted(several)[0].scale == counted(one)[0].scale
 
 
+def test_a_gini_coefficient_is_of_the_same_draw_and_costs_nothing() -> None:
+    alone = COUNTED.replace("      earners: {count: income}\n", "")
+    plan = planned(alone.replace("counts}", "counts, gini: true}"))
+    (step,) = counted(plan)
+    assert [answer.measure for answer in step.answers][-1] == "income_gini"
+    assert step.scale == counted(planned(alone))[0].scale
+    assert ReleasePlan.from_canonical(plan.canonical()) == plan
+    assert verify(plan).epsilon <= 1
+
+
 @pytest.mark.parametrize(
     ("clip", "edges", "classes"),
     [
@@ -112,6 +122,10 @@ REFUSED = [
     ("counts}", "counts, ratio_of: [0.9]}", "DPR-S"),
     ("clip: [0, 200000], from: counts}", "clip: [-1000, 200000], from: counts, ratio_of: [0.9, 0.1]}", "DPR-S587"),
     ("counts}", "ranks, below: [12000]}", "DPR-S587"),
+    ("counts}", "ranks, gini: true}", "DPR-S587"),
+    ("counts}", "counts, gini: 1}", "DPR-S"),
+    ("clip: [0, 200000], from: counts}", "clip: [-1000, 200000], from: counts, gini: true}", "DPR-S587"),
+    ("clip: [0, 200000], from: counts}", "from: counts, gini: true}", "DPR-S587"),
     ("counts}", "ranks, ratio_of: [0.9, 0.1]}", "DPR-S587"),
     ("counts}", "ranks, edges: [0, 10]}", "DPR-S587"),
     (", clip: [0, 200000], from: counts", ", from: counts, edges: [0, 10]", "DPR-S587"),
@@ -263,7 +277,7 @@ def test_a_choice_has_no_classes() -> None:
 def prefixes(counts: list[list[float]], starts: list[int], last: int, error: float = 0.0) -> PrefixCounts:
     n = len(starts)
     return PrefixCounts(
-        np.array(starts), last, np.array(counts), np.full(n, error**2), np.full(n, error**2), Fraction(5000)
+        np.array(starts), last, np.array(counts), np.full(n, error**2), np.full(n, error**2), Fraction(5000), np.eye(n)
     )
 
 

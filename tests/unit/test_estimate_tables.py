@@ -13,7 +13,7 @@ from dprelease.estimate import PublishedTable, estimate, ranking_table
 from dprelease.measures import Measure, Noisy
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
-from dprelease.measures.quantile import Quantile
+from dprelease.measures.ranked_quantile import Quantile
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS

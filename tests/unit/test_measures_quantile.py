@@ -15,7 +15,8 @@ from dprelease.catalog.table import Column, Range, Source, Table
 from dprelease.errors import BrokenPromiseError, PlanError
 from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, expand_measures
 from dprelease.measures.count import Count
-from dprelease.measures.quantile import Max, Min, Quantile, Quantiles
+from dprelease.measures.quantile import Max, Min, Quantiles
+from dprelease.measures.ranked_quantile import Quantile
 from dprelease.noise import MECHANISMS
 from dprelease.noise.mechanisms.exponential import ScoreLaw
 

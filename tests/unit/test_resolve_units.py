@@ -10,7 +10,7 @@ from dprelease.catalog.aggregate import Grouping, cells_of
 from dprelease.catalog.table import Binned, Catalog, Computed, Join, Mapped, PrivateJoin, TableBounds
 from dprelease.errors import SpecError
 from dprelease.measures.count import Count
-from dprelease.measures.quantile import Quantile
+from dprelease.measures.ranked_quantile import Quantile
 from dprelease.plan.resolve.catalog import references_needed, resolve
 from dprelease.plan.resolve.grouping import canonical_measures, grouping_of, planned_measures
 from dprelease.spec.load import load

@@ -14,6 +14,9 @@ CLASS_WORDS = {
     "quantile_low(x, a)": "where the interval begins that is found in the same way with half of what the confidence "
     "leaves",
     "prefix(x, i)": "how many of these values lie in the first i classes: P(i), as `classes` says",
+    "total(x)": "what these values add up to, in steps, each taken to be in the middle of its class: T, as `classes` "
+    "says",
+    "gini(x)": "the Gini coefficient of these values; `classes` says how it is found",
 }
 _PLACED = (
     "Add up x from the first class to each class: these are P(1) to P(n). G(i) is half of the largest of P(1) to P(i), "
@@ -28,6 +31,10 @@ _PLACED = (
     "that is the first class, or has P(i - 1) - a P(n) <= z s(i - 1). Where it begins nowhere it is all values.",
     "The published value is that quantile, moved to the nearer end of the interval where it lies outside of it, times "
     "the step of values. The margin is the distance of the farther end.",
+    "With m(i) the mean of the first and the last value of class i, T is m(n) P(n) less the sum of (m(i + 1) - m(i)) "
+    "P(i) over the classes before the last. The Gini coefficient is the sum over them of (m(i + 1) - m(i)) (P(i) (P(n) "
+    "- P(i)) + s(i)^2), s(i) being that of a = P(i) / P(n), over P(n) T: but at least 0 and at most 1, and moved into "
+    "its interval.",
 )
 
 

@@ -24,7 +24,17 @@ from dprelease.words import amount, phrase
 __all__ = ["MOST_MAPS", "Area", "AreaMap", "map_of"]
 
 MOST_MAPS = 4  # of a release
-_RATES = ("mean", "ratio", "counted_ratio", "counted_share", "quantile", "counted_quantile", "variance", "stddev")
+_RATES = (
+    "mean",
+    "ratio",
+    "counted_ratio",
+    "counted_share",
+    "counted_gini",
+    "quantile",
+    "counted_quantile",
+    "variance",
+    "stddev",
+)
 _MOST_CLASSES, _LEAST_CLASSES = 5, 3
 _UNSURE = 0.2  # of the areas, at most
 _SHADES = ((3,), (1, 5), (1, 3, 5), (1, 2, 4, 5), (1, 2, 3, 4, 5))  # by how many limits there are

@@ -37,7 +37,7 @@ from dprelease.engines import Engine, engine_for
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.estimate import PublishedMeasure
 from dprelease.ledger import Ledger, StepKey
-from dprelease.measures import Noisy
+from dprelease.measures import Noisy, PrefixCounts
 from dprelease.noise import Exact, ExactHistogram, Measurement
 from dprelease.noise.truth import true_factor, true_numbers, true_prefixes, true_quantile, true_residual
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
@@ -281,7 +281,7 @@ def _known(part: Noisy, quantity: Quantity, box: Box, step: Measured) -> Noisy:
         return replace(exact, values=_opened(box, quantity, step))
     starts, counts = true_prefixes(box)
     none = np.zeros(len(starts))
-    fine = replace(known, starts=starts, last=int(starts[-1]), counts=counts, variances=none, shared=none)
+    fine = PrefixCounts(starts, int(starts[-1]), counts, none, none, known.scale, none[:, None])
     return replace(exact, prefixes=fine)
 
 

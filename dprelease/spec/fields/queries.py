@@ -116,9 +116,10 @@ def _measure(value: Any) -> Any:
 
 
 def _with_forms(kind: str, value: dict[str, Any], problems: list[InitErrorDetails]) -> dict[str, Any]:
-    """The mapping with what is written in a form of its own read: whether rows weigh, and a clip that noise chooses."""
+    """The mapping with what has a form of its own read: what is true or false, and a clip that noise chooses."""
     forms: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("weighted", object, true_or_false),
+        ("gini", object, true_or_false),
         ("clip", dict, partial(chosen_clip, kind)),
     )
     read = dict(value)
