@@ -140,6 +140,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         once=(("tables/workbook.xlsx", marked("every table as a sheet, for Excel and LibreOffice")),),
         cost=60,
         made_with=("xlsxwriter", "zlib"),
+        in_languages=True,
     ),
     Format(
         name="pdf",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from jinja2 import Environment, nodes
 
+from dprelease.publish.bundle.checks.checking_page import SCRIPTS, said_by
 from dprelease.words import Catalogue, folded, read_catalogue
 from dprelease.words.languages import LANGUAGES
 
@@ -39,6 +40,10 @@ def messages(package: Path = ROOT) -> dict[Message, str]:
     for path in sorted(package.rglob("*.j2")):
         for message, line in _of_template(path.read_text(encoding="utf-8")):
             found.setdefault(message, f"{path.relative_to(package)}:{line}")
+    for name in SCRIPTS:
+        path = package / "publish/templates/checking" / name
+        for message in said_by(path.read_text(encoding="utf-8")):
+            found.setdefault(message, f"{path.relative_to(package)}:1")
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from dprelease.publish.bundle.checks.checking_page import checking_page
+from dprelease.words import LANGUAGES
 from tests.pages.browser import CHROMIUM, Browser, opened
 from tests.unit.tamper_example import OURS, THEIRS, Folder, bundle, changed, lowered, rewritten
 from tests.unit.test_tamper import CASES, ONLY_SIGNED, folder
@@ -211,6 +212,32 @@ def test_a_bundle_from_before_there_were_checksums_is_accepted(page: Page, tmp_p
     for name in ("SHA256SUMS", "SHA256SUMS.sig"):
         (at.path / name).unlink()
     assert page.told(at.path).verdict == "PASS"
+
+
+def test_the_page_speaks_every_language_of_pages_and_says_nothing_in_another(page: Page, tmp_path: Path) -> None:
+    at = signed(tmp_path)
+    at.put("accounting.json", at.read("accounting.json").replace(b'"epsilon": "1"', b'"epsilon": "0.5"'))
+    (at.path / "extra.txt").write_bytes(b"x")
+    told = page.told(at.path)
+    said = {}
+    for tag in LANGUAGES:
+        page.browser.value(f"document.querySelector('[data-tag={tag}]').click()")
+        assert page.browser.value("document.documentElement.lang") == tag
+        pressed = "[...document.querySelectorAll('[aria-pressed=true]')].map((each) => each.dataset.tag)"
+        assert page.browser.value(pressed) == [tag]
+        said[tag] = page.browser.value("document.body.innerText").splitlines()
+        assert page.browser.value("document.documentElement.dataset.verdict") == "FAIL"
+    assert told.sentence in said["en"]
+    assert (
+        "Verlassen Sie sich nicht auf diese Dateien: Etwas darin ist nicht, wie es veröffentlicht wurde." in said["de"]
+    )
+    assert len({len(lines) for lines in said.values()}) == 1
+    names = {"English", "Deutsch", "français", "Français", "", *(line for line in said["en"] if "ed25519:" in line)}
+    for tag in set(LANGUAGES) - {"en"}:
+        assert {line for line in said[tag] if line in said["en"]} <= names, tag
+        assert not [line for line in said[tag] if "{" in line or "undefined" in line or "`" in line], tag
+    page.browser.value("document.querySelector('[data-tag=en]').click()")
+    assert page.browser.value("document.body.innerText").splitlines() == said["en"]
 
 
 def test_a_dropped_folder_is_read_whole(page: Page, tmp_path: Path) -> None:

@@ -35,10 +35,11 @@ from dprelease.privacy.event import (
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import Check
-from dprelease.publish.bundle.checks.checking_page import SCRIPTS, checking_page
+from dprelease.publish.bundle.checks.checking_page import SCRIPTS, checking_page, said_by
 from dprelease.release.check import conclusion
 from dprelease.release.publishing.checking_page import write_checking_page
 from dprelease.signature import PrivateKey, PublicKey
+from dprelease.words.catalogue import places
 
 KEY = PublicKey.from_text("ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=")
 SOURCES = files("dprelease.publish") / "templates" / "checking"
@@ -167,7 +168,7 @@ def test_the_policy_allows_the_script_and_the_style_of_the_page_and_nothing_else
 
 def test_the_name_of_a_key_cannot_end_the_script() -> None:
     text = checking_page([('</script><img src=x>"\u202e', KEY)]).decode()
-    assert text.count("</script>") == 2
+    assert text.count("</script>") == 3
     assert "<img" not in text
     assert checking_page([("Office", KEY)]) == checking_page([("Office", KEY)])
 
@@ -201,3 +202,17 @@ def test_all_checks_together_say_one_sentence() -> None:
     for signature, signer, other in ((False, True, True), (True, False, True), (None, None, False)):
         assert said(signature, signer, other) == "Do not rely on these files: 1 of 3 checks failed."
     assert PrivateKey.new().public.ssh_line("a@b").startswith('a@b namespaces="file" ssh-ed25519 AAAA')
+
+
+def test_whatever_a_script_says_or_refuses_is_one_sentence_that_every_language_has() -> None:
+    for name in SCRIPTS:
+        text = (SOURCES / name).read_text(encoding="utf-8")
+        calls = len(re.findall(r"(?<!function )(?<!\.)\b(?:say|refusal)\((?!text|place)", text))
+        assert calls == len(said_by(text)), name
+        assert "Error(" not in text.replace("Error(String(said))", ""), name
+    page = checking_page([]).decode()
+    words = json.loads(re.search(r'id="words">(.*?)</script>', page)[1])  # type: ignore[index]
+    for tag, said in words.items():
+        for english, other in said.items():
+            assert places(english) == places(other), (tag, english)
+            assert english.count("`") == other.count("`"), (tag, english)

@@ -131,8 +131,41 @@ def test_files_for_programs_keep_the_ids_and_have_the_names_beside_them() -> Non
     stat = json.loads(bundle()["tables/income.json"])
     assert stat["dimension"]["tongue"]["label"] == "Muttersprache"
     assert stat["dimension"]["region"]["category"]["label"] == {"N": "Norden", "S": "Süden"}
-    book = load_workbook(BytesIO(bundle()["tables/workbook.xlsx"]))
-    assert any("Mittleres Einkommen" in str(cell.value) for sheet in book for row in sheet.iter_rows() for cell in row)
+
+
+def cells_of(path: str) -> tuple[list[str], dict[str, list[object]]]:
+    """The names of the sheets of a workbook, and the values of the cells of each by its place among them."""
+    book = load_workbook(BytesIO(bundle()[path]))
+    return book.sheetnames, {
+        str(at): [cell.value for row in sheet.iter_rows() for cell in row] for at, sheet in enumerate(book)
+    }
+
+
+def test_the_workbook_speaks_each_language_and_has_the_same_numbers_in_all() -> None:
+    names, german = cells_of("tables/workbook.xlsx")
+    english_names, english = cells_of("en/tables/workbook.xlsx")
+    assert (names[:3], english_names[:3]) == (["Titelblatt", "Inhalt", "Erläuterungen"], ["Cover", "Contents", "Notes"])
+    assert names[3:] == english_names[3:]
+    for at in german:
+        numbers = [[each for each in book[at] if isinstance(each, int | float)] for book in (german, english)]
+        assert numbers[0] == numbers[1], names[int(at)]
+        assert len(german[at]) == len(english[at]), names[int(at)]
+    said = {
+        tag: " ".join(str(each) for sheet in book.values() for each in sheet)
+        for tag, book in (("de", german), ("en", english))
+    }
+    assert "Mittleres Einkommen (EUR): Fehlermarge" in said["de"]
+    assert "Mean income (EUR): margin" in said["en"]
+    assert "Nur Zeilen, für die gilt: das Einkommen über 0 liegt." in said["de"]
+    assert "Only rows where the income is above 0." in said["en"]
+    for english_word in ("margin", "Back to", "estimate", "the noise", "This sheet"):
+        assert english_word not in said["de"], english_word
+
+
+def test_links_of_the_files_lead_to_those_of_the_language_of_the_page() -> None:
+    links = {folder: set(_LINK.findall(bundle()[f"{folder}index.html"].decode())) for folder in ("", "en/")}
+    assert {"tables/workbook.xlsx", "certificate.pdf"} <= links[""]
+    assert {"../en/tables/workbook.xlsx", "../en/certificate.pdf", "../en/accounting.html"} <= links["en/"]
 
 
 def test_a_bundle_in_two_languages_verifies_and_a_word_that_was_changed_is_found(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -336,18 +369,19 @@ def test_a_bundle_from_before_that_verifies_without_them(tmp_path) -> None:  # t
     folder = tmp_path / "it"
     write(render(made, measured(made), facts(made)), folder)
     manifest = json.loads((folder / "manifest.json").read_bytes())
-    for path in ("en/accounting.html", "en/certificate.pdf"):
+    for path in ("en/accounting.html", "en/certificate.pdf", "en/tables/workbook.xlsx"):
         (folder / path).unlink()
         del manifest["files"][path]
 
-    def failed(texts: str) -> set[str]:
-        manifest["rendered_with"]["texts"] = texts
+    def failed(texts: str, texts_files: str = "1") -> set[str]:
+        manifest["rendered_with"] |= {"texts": texts, "texts_files": texts_files}
         (folder / "manifest.json").write_text(dumps(manifest) + "\n")
         (folder / "SHA256SUMS").write_bytes(sums_file(Manifest.from_canonical(dumps(manifest)), None))
         return {check.name for check in check_bundle(folder) if check.passed is False}
 
     assert failed("5") == set()
     assert failed("6") == {"rendered again"}
+    assert failed("5", "2") == {"rendered again"}
 
 
 def test_what_the_author_says_of_the_data_stands_where_a_reader_meets_them() -> None:

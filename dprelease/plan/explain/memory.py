@@ -45,7 +45,9 @@ def memory_of(plan: ReleasePlan) -> Memory:
     drawn = sum(sorted([*numbers[-_AT_ONCE:], *parts[-_THREADS:]])[-_THREADS:])
     cells = sum(_numbers(plan, query) for query in plan.queries)
     joint = max((_joint(plan, each.tables) for each in plan.workloads if set(each.post) - {"consistent"}), default=0)
-    each = _OF_A_CELL + sum(FORMATS[name].cost for name in plan.publish.formats)
+    languages = 1 if plan.catalog.names is None else len(plan.catalog.names.languages)
+    forms = [FORMATS[name] for name in plan.publish.formats]
+    each = _OF_A_CELL + sum(form.cost * (languages if form.in_languages else 1) for form in forms)
     return Memory(
         draw=_BASE + _megabytes(_OF_A_NUMBER * drawn),
         publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),

@@ -59,7 +59,7 @@ _DECLARED = marked(
     "that {row} is one {unit} is the declaration of who wrote the specification, and was not checked: a {unit} with "
     "several rows loses what a group of as many loses"
 )
-SAMPLED = (
+SAMPLED = marked(
     "the margin is that of the noise alone. The sampling error comes from a public model of the survey, not from the "
     "data; the total margin is for noise and sampling together."
 )
@@ -69,11 +69,19 @@ _GIVEN = marked(
     "did to these."
 )
 _BESIDE = {
-    SAMPLING_ERROR: "sampling error of {}, by a public model",
-    TOTAL_MARGIN: "margin of {} for noise and sampling together",
-    P_VALUE: "probability, at most, that noise alone is as far from 0 as {}",
-    UNADJUSTED: "estimate of {} before it was adjusted",
-    UNADJUSTED_ERROR: "standard error of the estimate of {} before it was adjusted",
+    SAMPLING_ERROR: marked("sampling error of {number}, by a public model"),
+    TOTAL_MARGIN: marked("margin of {number} for noise and sampling together"),
+    P_VALUE: marked("probability, at most, that noise alone is as far from 0 as {number}"),
+    UNADJUSTED: marked("estimate of {number} before it was adjusted"),
+    UNADJUSTED_ERROR: marked("standard error of the estimate of {number} before it was adjusted"),
+}
+_TYPES = {
+    "text": marked("text"),
+    "integer": marked("integer"),
+    "decimal": marked("decimal"),
+    "boolean": marked("boolean"),
+    "date": marked("date"),
+    "timestamp": marked("timestamp"),
 }
 _MOST_NAMED = 6
 Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
@@ -202,25 +210,31 @@ def described(measure: Measure, table: Table, unit: str) -> str:
     return measure.described(table, unit) + only
 
 
-def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
+def dictionary(plan: ReleasePlan, language: str = "") -> dict[str, dict[str, str]]:
     """For every query what each of its keys and measures is; a measure m also has m_se, m_margin and m_status.
 
     One that is moved after it is estimated has m_unadjusted as well, which files of the first layout do not have.
+
+    Args:
+        plan: The plan.
+        language: Of the author's own words on columns; empty: the first one of the release.
     """
     found = {}
     for query in plan.queries:
         table = plan.catalog.tables[query.table]
         keys = {
-            column.name: f"key: {column.type}{_end(query, column.name)}{_in_own_words(plan, query, column.name)}"
+            column.name: phrase("key: {type}", type=phrase(_TYPES[column.type]))
+            + _end(query, column.name)
+            + _in_own_words(plan, query, column.name, language)
             for column in plan.keys(query)
         }
-        rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
-        along = "" if query.ranges is None else f", added up along {query.ranges.of}"
+        rank = {RANK: phrase("rank, from 1")} if query.ranking is not None else {}
+        along = "" if query.ranges is None else phrase(", added up along {column}", column=query.ranges.of)
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
         told |= {name: compared_in_words(plan, asked) for name, asked in query.compare.items()}
         for name in (*query.measures, *query.compare):
             beside = [ending for ending in endings_of(plan, query, name) if ending in _BESIDE]
-            told |= {name + ending: _BESIDE[ending].format(name) for ending in beside}
+            told |= {name + ending: phrase(_BESIDE[ending], number=name) for ending in beside}
         found[query.name] = {**rank, **keys, **told}
     return found
 
@@ -231,22 +245,23 @@ def compared_in_words(plan: ReleasePlan, asked: ComparedNumber) -> str:
     return (asked if period is None else asked.at(period)).described()
 
 
-def _in_own_words(plan: ReleasePlan, query: PlannedQuery, column: str) -> str:
-    """What the author says of a column, in the first language; empty: nothing."""
+def _in_own_words(plan: ReleasePlan, query: PlannedQuery, column: str, language: str) -> str:
+    """What the author says of a column, in a language, or in the first one; empty: nothing."""
     names = plan.catalog.names
     if names is None:
         return ""
-    told = names.said("tables", query.table, "columns", column, "description", language=names.languages[0])
+    told = names.said("tables", query.table, "columns", column, "description", language=language or names.languages[0])
     return f"; {told}" if told else ""
 
 
 def _end(query: PlannedQuery, column: str) -> str:
     """Which end of a sum along a column a key is; what the key of totals stands for."""
     if query.totals is not None and any(column not in table.by for table in query.totals.tables):
-        return f"; {TOTAL_KEY}: all of them"
+        return phrase("; {key}: all of them", key=TOTAL_KEY)
     if query.ranges is None or column in query.by:
         return ""
-    return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
+    first = column == f"{query.ranges.of}_from"
+    return phrase(", the first that is added up") if first else phrase(", the last that is added up")
 
 
 def post_processing(plan: ReleasePlan) -> tuple[str, ...]:

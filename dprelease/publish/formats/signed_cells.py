@@ -9,8 +9,21 @@ import numpy as np
 from dprelease.estimate import FigureRules, PublishedMeasure, PublishedTable
 from dprelease.publish.base import Content
 from dprelease.publish.figure_words import mostly_unreliable, signs_of
+from dprelease.words import marked, phrase
 
 __all__ = ["legend_lines", "missing_signs", "signed_statuses"]
+
+_STATUSES = {
+    "ok": marked("ok"),
+    "caution": marked("caution {sign}"),
+    "unreliable": marked("unreliable {sign}"),
+    "withheld_as": marked("withheld as unreliable {sign}"),
+    "withheld": marked("withheld {sign}"),
+    "no_estimate": marked("no estimate {sign}"),
+    "not_distinguishable": marked("not distinguishable {sign}"),
+    "not_applicable": marked("not applicable {sign}"),
+}
+_SIGNED_AS = {"withheld_as": "unreliable"}
 
 
 def legend_lines(content: Content, table: PublishedTable) -> list[str]:
@@ -19,8 +32,8 @@ def legend_lines(content: Content, table: PublishedTable) -> list[str]:
     if signs is None:
         return []
     told = "; ".join(f"{sign} {words}" for sign, words in signs.legend(table, 0, table.cells))
-    warned = ["More than half of the numbers of this table are unreliable."] if mostly_unreliable(table) else []
-    return [*warned, f"Signs here: {told}." if told else "No sign occurs here."]
+    warned = [phrase("More than half of the numbers of this table are unreliable.")] if mostly_unreliable(table) else []
+    return [*warned, phrase("Signs here: {told}.", told=told) if told else phrase("No sign occurs here.")]
 
 
 def missing_signs(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules) -> list[str]:
@@ -47,16 +60,18 @@ def signed_statuses(measure: PublishedMeasure, gone: Sequence[bool], figures: Fi
     signs, missing = figures.symbols, np.isnan(measure.value).tolist()
     zero = [False] * len(missing) if measure.low is None else measure.low.tolist()
     nowhere = [False] * len(missing) if measure.never is None else measure.never.tolist()
+    said = {
+        state: phrase(words, sign=signs.get(_SIGNED_AS.get(state, state), "")) for state, words in _STATUSES.items()
+    }
     found = []
     for status, none, row, low, never in zip(measure.status, missing, gone, zero, nowhere, strict=True):
         if never:
-            words = f"not applicable {signs['not_applicable']}"
+            words = said["not_applicable"]
         elif status == "blank":
-            words = f"withheld {signs['withheld']}" if row else f"no estimate {signs['no_estimate']}"
+            words = said["withheld" if row else "no_estimate"]
         elif status == "unreliable":
-            words = f"{'withheld as ' if none else ''}unreliable {signs['unreliable']}"
+            words = said["withheld_as" if none else "unreliable"]
         else:
-            sign = "" if status == "ok" else f" {signs[status]}"
-            words = f"{status.replace('_', ' ')}{sign}"
+            words = said[status]
         found.append(f"{words} {signs['low']}" if low else words)
     return found

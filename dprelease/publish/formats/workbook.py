@@ -20,6 +20,7 @@ from xlsxwriter.worksheet import Worksheet
 
 from dprelease.publish.formats.cube import numbered
 from dprelease.publish.html_text import moment_of, visible
+from dprelease.words import phrase
 
 __all__ = ["Cell", "Field", "Sheet", "headers", "held", "markup_names", "sheet_names", "workbook_bytes"]
 
@@ -119,7 +120,7 @@ def _write(made: Any, sheet: Sheet, styles: _Styles) -> None:
         made.write_string(row, 0, held(line), styles.line if sheet.fields else styles.wrapped)
     top = 1 + len(sheet.lines)
     if sheet.back:
-        made.write_url(top, 0, f"internal:'{sheet.back}'!A1", styles.link, f"Back to {sheet.back}")
+        made.write_url(top, 0, f"internal:'{sheet.back}'!A1", styles.link, phrase("Back to {sheet}", sheet=sheet.back))
         top += 1
     if not sheet.fields:
         made.set_column(0, 0, 100)
@@ -261,7 +262,7 @@ def held(text: str) -> str:
     """
     shown = visible(text).replace("\ufffe", "[U+FFFE]").replace("\uffff", "[U+FFFF]")
     if len(shown) > _LONGEST:
-        shown = f"{shown[:_LONGEST]} [cut: the whole text is in the CSV file]"
+        shown = f"{shown[:_LONGEST]} {phrase('[cut: the whole text is in the CSV file]')}"
     return f"{shown} " if shown.startswith("<r>") and shown.endswith("</r>") else shown
 
 
@@ -274,7 +275,7 @@ def headers(names: Sequence[str]) -> list[str]:
     found = []
     for number, name in enumerate(names, start=1):
         text = re.sub(r"_(x[0-9A-Fa-f]{4}_)", r"_ \1", " ".join(held(name).split()))[:_LONGEST_HEADER]
-        found.append(text or f"column {number}")
+        found.append(text or phrase("column {number}", number=number))
     return numbered(found)
 
 

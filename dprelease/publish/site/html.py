@@ -115,7 +115,7 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
         ordinary=bool(entries),
         listed=len(entries) > len(sections),
         pages_shared=bool(several_on),
-        files=others(files, signed=bool(content.facts.signer)),
+        files=others(files, signed=bool(content.facts.signer), folder=f"{spoken().tag}/" if root else ""),
         abstract=_abstract(plan),
         series=series_of(plan, content.facts),
         others=_others(plan, root, INDEX),

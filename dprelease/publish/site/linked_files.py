@@ -32,6 +32,7 @@ _ORDER = (
     "accounting.json",
     "certificate.pdf",
 )
+_MADE_NOW = "accounting.html"  # with these pages, in each language
 _SIGNATURE = ("manifest.sig", marked("the signature over the manifest"))
 
 
@@ -53,12 +54,24 @@ def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
     )
 
 
-def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str], ...]:
-    """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
+def others(files: Mapping[str, bytes], *, signed: bool, folder: str = "") -> tuple[tuple[str, str], ...]:
+    """Every other file that the index links to, and what it is: those made so far, and those of every bundle.
+
+    Args:
+        files: Made so far.
+        signed: Whether there will be a signature.
+        folder: Of the language that is spoken, with a slash behind it, whose own files are linked where there are
+            some; empty: it is the first language, whose files stand beside all others.
+    """
     told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
     order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
     in_order = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
-    found = [(path, phrase(told[path])) for path in in_order if path in files or path in ALWAYS]
+    own = {path for path in in_order if f"{folder}{path}" in files or path == _MADE_NOW}
+    found = [
+        (f"{folder}{path}" if path in own else path, phrase(told[path]))
+        for path in in_order
+        if path in files or path in ALWAYS
+    ]
     return (*found, (_SIGNATURE[0], phrase(_SIGNATURE[1]))) if signed else tuple(found)
 
 

@@ -26,7 +26,12 @@ _WORDLESS = (".csv", ".parquet")  # all others have sentences of ours (``publish
 _TEXTS = "texts"  # of pages and certificates; of all files in older bundles, which name no other
 _PAGES = (".html", ".pdf")
 _TEXTS_OF_RECIPE, _TEXTS_OF_FILES = KINDS_OF_TEXTS
-_IN_LANGUAGES = 6  # the wording since which accounting and certificate are there in every language
+# The kind and the number of the wording since which a file is there in every language of its release.
+_IN_LANGUAGES = {
+    "accounting.html": (_TEXTS, 6),
+    "certificate.pdf": (_TEXTS, 6),
+    "tables/workbook.xlsx": (_TEXTS_OF_FILES, 2),
+}
 _SIMULATION = ("numpy", "duckdb")  # make derived tables and their margins
 _MISSING = "not installed"
 _SETTER, _SETTER_BEFORE = "typst", "weasyprint"  # what sets the certificate, and what set it in older bundles
@@ -131,13 +136,18 @@ def _told(
 
 
 def _made_later(bundle: OpenedBundle) -> frozenset[str]:
-    """Files that this version makes and those with an older wording did not: accounting and certificate by language."""
-    told = bundle.manifest.rendered_with.get(_TEXTS, "1")
-    if bundle.shown is None or not told.isdecimal() or int(told) >= _IN_LANGUAGES:
+    """Files that this version makes, by language, and those with an older wording did not."""
+    told, shown = bundle.manifest.rendered_with, bundle.shown
+    if shown is None:
         return frozenset()
-    names = ("accounting.html", "certificate.pdf")
-    paths = {f"{tag}/{name}" for tag in languages_of(bundle.shown)[1:] for name in names}
+    names = [path for path, (kind, since) in _IN_LANGUAGES.items() if _wording(told.get(kind, "0")) < since]
+    paths = {f"{tag}/{name}" for tag in languages_of(shown)[1:] for name in names}
     return frozenset(paths - bundle.manifest.files.keys())
+
+
+def _wording(told: str) -> int:
+    """The number of a wording that a manifest names; one that is none is taken for a new one, which excuses nothing."""
+    return int(told) if told.isdecimal() else max(since for _, since in _IN_LANGUAGES.values())
 
 
 def _makers(plan: ReleasePlan) -> dict[str, Format]:

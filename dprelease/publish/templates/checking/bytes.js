@@ -13,7 +13,7 @@ const sha512 = async (b) => new Uint8Array(await crypto.subtle.digest("SHA-512",
 
 function base64(text) { // the one spelling alone
   const raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  if (toBase64(raw) !== text) throw Error("base64 in another spelling than its own");
+  if (toBase64(raw) !== text) throw refusal("base64 in another spelling than its own");
   return raw;
 }
 function toBase64(raw) {
@@ -35,7 +35,7 @@ function canonical(v) { // sorted keys, no spaces, whole numbers; a name that st
   if (v === null || typeof v === "boolean") return String(v);
   if (typeof v === "string") return JSON.stringify(v);
   if (typeof v === "number") {
-    if (!Number.isSafeInteger(v) || Object.is(v, -0)) throw Error("a number that is no whole number below 2^53");
+    if (!Number.isSafeInteger(v) || Object.is(v, -0)) throw refusal("a number that is no whole number below 2^53");
     return String(v);
   }
   if (Array.isArray(v)) return `[${v.map(canonical).join(",")}]`;

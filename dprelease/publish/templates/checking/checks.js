@@ -6,7 +6,7 @@ const MOST_BYTES = 2 ** 31 - 1; // of one buffer of a browser
 
 class Checked {
   constructor(files, say) { this.files = files; this.say = say; this.results = []; this.found = Object.create(null); }
-  put(ok, what, detail = "") {
+  put(ok, what, detail = []) {
     const result = { ok, what, detail };
     this.results.push(result);
     this.say(result);
@@ -14,8 +14,8 @@ class Checked {
   }
   async bytes(path) {
     const file = this.files.get(path);
-    if (!file) throw Error(`${path} is missing`);
-    if (file.size > MOST_BYTES) throw Error(`${path} has over 2 GB, which a browser cannot hold: use \`dprelease verify\``);
+    if (!file) throw refusal("{path} is missing", { path });
+    if (file.size > MOST_BYTES) throw refusal("{path} has over 2 GB, which a browser cannot hold: use `dprelease verify`", { path });
     return new Uint8Array(await file.arrayBuffer());
   }
   async json(path) { return JSON.parse(decoded(await this.bytes(path))); }
@@ -24,14 +24,14 @@ class Checked {
 async function readManifest(all) {
   try {
     const raw = await all.bytes(MANIFEST), text = decoded(raw), manifest = JSON.parse(text);
-    if (manifest === null || typeof manifest.files !== "object" || manifest.files === null) throw Error("it lists no files");
-    if (!all.put(`${canonical(manifest)}\n` === text, `${MANIFEST} is in its one canonical form`)) return null;
+    if (manifest === null || typeof manifest.files !== "object" || manifest.files === null) throw refusal("it lists no files");
+    if (!all.put(`${canonical(manifest)}\n` === text, say("{file} is in its one canonical form", { file: MANIFEST }))) return null;
     const names = [MANIFEST, SIGNATURE, ...Object.keys(manifest.files)].map((name) => name.toLowerCase());
-    if (!all.put(new Set(names).size === names.length, `${MANIFEST} lists no two files whose names differ in capitals alone`)) return null;
+    if (!all.put(new Set(names).size === names.length, say("{file} lists no two files whose names differ in capitals alone", { file: MANIFEST }))) return null;
     all.found[MANIFEST] = await sha256(raw);
     return manifest;
   } catch (error) {
-    all.put(false, `${MANIFEST} can be read`, error.message);
+    all.put(false, say("{file} can be read", { file: MANIFEST }), reason(error));
     return null;
   }
 }
@@ -40,16 +40,16 @@ async function checkFiles(all, manifest) {
   const wrong = [], names = Object.keys(manifest.files);
   for (const path of names) {
     const said = manifest.files[path];
-    if (!all.files.has(path)) { wrong.push(`${path}: missing`); continue; }
+    if (!all.files.has(path)) { wrong.push(say("{path}: missing", { path })); continue; }
     const bytes = await all.bytes(path);
     all.found[path] = await sha256(bytes);
-    if (bytes.length !== said.bytes || all.found[path] !== said.sha256) wrong.push(`${path}: not the file that the manifest lists`);
+    if (bytes.length !== said.bytes || all.found[path] !== said.sha256) wrong.push(say("{path}: not the file that the manifest lists", { path }));
   }
-  all.put(!wrong.length, `all ${names.length} files are those that the manifest lists`, wrong.join("; "));
+  all.put(!wrong.length, say("all {count} files are those that the manifest lists", { count: names.length }), wrong);
   const beside = new Set([MANIFEST, ...(manifest.signature === SIGNATURE ? [SIGNATURE] : [])]);
   if (manifest.sums === SUMS) { beside.add(SUMS); if (manifest.signature === SIGNATURE) beside.add(SUMS_SIGNATURE); }
   const extra = [...all.files.keys()].filter((path) => !Object.hasOwn(manifest.files, path) && !beside.has(path) && !OF_SYSTEMS.test(path));
-  all.put(!extra.length, "no file is there that the manifest does not list", extra.slice(0, 10).join("; "));
+  all.put(!extra.length, say("no file is there that the manifest does not list"), extra.slice(0, 10));
 }
 
 function statement(all, manifest) {
@@ -69,29 +69,30 @@ function statement(all, manifest) {
 async function checkSignature(all, manifest, keys) {
   if (manifest.signature !== SIGNATURE) {
     const quiet = manifest.signer === "" && !all.files.has(SIGNATURE);
-    all.put(quiet ? null : false, "signature", quiet ? "there is none: nothing shows who made these files" : "the manifest says unsigned, beside a signer or a signature");
+    all.put(quiet ? null : false, say("signature"), quiet ? say("there is none: nothing shows who made these files") : say("the manifest says unsigned, beside a signer or a signature"));
     return null;
   }
   const known = keys.find((each) => each.key === manifest.signer);
-  const told = known ? known.name : `${MANIFEST} names ${String(manifest.signer).slice(0, 80)}`;
-  const ours = all.put(Boolean(known), "the signer is one that this page knows", told);
+  const told = known ? known.name : say("{file} names {signer}", { file: MANIFEST, signer: String(manifest.signer).slice(0, 80) });
+  all.results.signer = known ? known.name : "";
+  const ours = all.put(Boolean(known), say("the signer is one that this page knows"), told);
   try {
     const text = decoded(await all.bytes(SIGNATURE)), envelope = JSON.parse(text);
-    if (`${canonical(envelope)}\n` !== text) throw Error("it is not in its one canonical form");
-    if (envelope.payloadType !== PAYLOAD_TYPE || envelope.signatures.length !== 1) throw Error("it is not one signature of an in-toto statement");
+    if (`${canonical(envelope)}\n` !== text) throw refusal("it is not in its one canonical form");
+    if (envelope.payloadType !== PAYLOAD_TYPE || envelope.signatures.length !== 1) throw refusal("it is not one signature of an in-toto statement");
     const payload = base64(envelope.payload), kind = utf8(PAYLOAD_TYPE);
     const key = base64(String(manifest.signer).replace(/^ed25519:/, ""));
     const message = joined(utf8(`DSSEv1 ${kind.length} `), kind, utf8(` ${payload.length} `), payload);
     const signed = await signedBy(key, base64(envelope.signatures[0].sig), message);
-    const holds = all.put(signed.ok, `${SIGNATURE} is a signature of that key`, signed.how);
+    const holds = all.put(signed.ok, say("{file} is a signature of that key", { file: SIGNATURE }), signed.how);
     const name = (await sha256(key)).slice(0, 16);
     const whole = all.put(
       same(utf8(statement(all, manifest)), payload) && envelope.signatures[0].keyid === name,
-      "what was signed is exactly these files, this release and this entry of the ledger",
+      say("what was signed is exactly these files, this release and this entry of the ledger"),
     );
     return ours && holds && whole ? key : null;
   } catch (error) {
-    all.put(false, `${SIGNATURE} can be read`, error.message);
+    all.put(false, say("{file} can be read", { file: SIGNATURE }), reason(error));
     return null;
   }
 }
@@ -106,12 +107,12 @@ async function checkSums(all, manifest) {
     }
     const text = Object.keys(listed).sort(byCodePoint).map((name) => `${listed[name]}  ${name}\n`).join("");
     const raw = await all.bytes(SUMS);
-    all.put(same(raw, utf8(text)), `${SUMS} lists these files with these hashes`);
+    all.put(same(raw, utf8(text)), say("{file} lists these files with these hashes", { file: SUMS }));
     if (manifest.signature !== SIGNATURE) return;
     const ok = await sshSigned(decoded(await all.bytes(SUMS_SIGNATURE)), base64(manifest.signer.replace(/^ed25519:/, "")), raw);
-    all.put(ok, `${SUMS_SIGNATURE} is a signature of the same key`);
+    all.put(ok, say("{file} is a signature of the same key", { file: SUMS_SIGNATURE }));
   } catch (error) {
-    all.put(false, `${SUMS} and its signature can be read`, error.message);
+    all.put(false, say("{file} and its signature can be read", { file: SUMS }), reason(error));
   }
 }
 

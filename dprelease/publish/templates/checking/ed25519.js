@@ -45,8 +45,8 @@ async function signedBy(key, signature, message) {
   try {
     imported = await crypto.subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
   } catch {
-    return { ok: own, how: "checked by this page; the browser has no Ed25519" };
+    return { ok: own, how: say("checked by this page; the browser has no Ed25519") };
   }
   const theirs = await crypto.subtle.verify({ name: "Ed25519" }, imported, signature, message);
-  return { ok: own && theirs, how: "checked by the browser and by this page" };
+  return { ok: own && theirs, how: say("checked by the browser and by this page") };
 }

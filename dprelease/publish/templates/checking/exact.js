@@ -1,9 +1,8 @@
-"use strict";
 // Rationals of whole numbers of any size, and logarithms and exponentials between two bounds. No floating-point number
 // decides anything on this page.
 const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a < 0n ? -a : a; };
 const Q = (n, d = 1n) => {
-  if (d === 0n) throw Error("division by zero");
+  if (d === 0n) throw refusal("division by zero");
   if (d < 0n) { n = -n; d = -d; }
   const g = gcd(n, d) || 1n;
   return { n: n / g, d: d / g };
@@ -18,7 +17,7 @@ const ZERO = Q(0n), ONE = Q(1n), TWO = Q(2n);
 function rational(text) {
   if (typeof text === "number" && Number.isSafeInteger(text)) return Q(BigInt(text));
   const m = /^(-?\d{1,20000})\/(\d{1,20000})$|^(-?)(\d{1,2000})(?:\.(\d{1,2000}))?(?:e([+-]?\d{1,4}))?$/i.exec(String(text));
-  if (!m) throw Error(`this is no number: ${String(text).slice(0, 40)}`);
+  if (!m) throw refusal("this is no number: {text}", { text: String(text).slice(0, 40) });
   if (m[1] !== undefined) return Q(BigInt(m[1]), BigInt(m[2]));
   const e = Number(m[6] || 0) - (m[5] || "").length, v = BigInt(m[3] + m[4] + (m[5] || ""));
   return e >= 0 ? Q(v * 10n ** BigInt(e)) : Q(v, 10n ** BigInt(-e));
@@ -51,7 +50,7 @@ const LN2 = atanh2(1n, 3n);
 
 // Below and above the logarithm of a positive rational.
 function ln(q) {
-  if (q.n <= 0n) throw Error("the logarithm of a number that is not positive");
+  if (q.n <= 0n) throw refusal("the logarithm of a number that is not positive");
   const k = q.n.toString(2).length - q.d.toString(2).length;
   let n = q.n, d = q.d;
   if (k > 0) d <<= BigInt(k); else n <<= BigInt(-k); // n / d is within 1/2 and 2
@@ -62,7 +61,7 @@ function ln(q) {
 
 // Below and above exp(-q) for q >= 0: q = k ln 2 + r, and the series of exp(-r) for 0 <= r < ln 2.
 function expMinus(q) {
-  if (q.n < 0n) throw Error("the exponential of a number above 0");
+  if (q.n < 0n) throw refusal("the exponential of a number above 0");
   const x = (q.n << BITS) / q.d, k = x / LN2, r = x - k * LN2;
   if (k >= BITS) return { low: ZERO, high: units(1n) };
   let term = S, sum = S;

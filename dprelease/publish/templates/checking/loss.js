@@ -87,7 +87,7 @@ function knorm(event) {
 
 function differences(ball, dimension) {
   const k = BigInt(dimension), n = k + 1n, j = n / 2n, above = [], below = [];
-  if (k < 1n || k > 2000n) throw Error("a draw of more numbers than this page works out");
+  if (k < 1n || k > 2000n) throw refusal("a draw of more numbers than this page works out");
   for (let r = 0n; r < n; r += 1n) {
     above.push(ball === "count" ? ((r + 1n) ** (n - j) - r ** (n - j)) * ((r + 1n) ** j - r ** j) : (2n * r + 1n) ** k - (2n * r) ** k);
     below.push(ball === "count" ? (r + 1n) ** n - r ** n : (2n * r + 1n) ** k);
@@ -106,7 +106,7 @@ function parallel(event) {
     const sizes = parts.map((each) => each[name]).sort((a, b) => cmp(b, a));
     return two ? add(sizes[0] || ZERO, sizes[1] || ZERO) : sizes[0] || ZERO;
   };
-  if (parts.some((each) => cmp(each.keeps, ONE) !== 0)) throw Error("this page knows no formula for parallel parts that may reveal");
+  if (parts.some((each) => cmp(each.keeps, ONE) !== 0)) throw refusal("this page knows no formula for parallel parts that may reveal");
   return {
     low: largest("low"), high: largest("high"), plain: largest("plain"), exact: parts.every((each) => each.exact), keeps: ONE,
   };
@@ -143,7 +143,7 @@ const LAWS = {
 
 function loss(event) {
   const law = LAWS[event.kind];
-  if (!law) throw Error(`this page knows no formula for draws of the kind “${String(event.kind).slice(0, 40)}”`);
+  if (!law) throw refusal("this page knows no formula for draws of the kind “{kind}”", { kind: String(event.kind).slice(0, 40) });
   return law(event);
 }
 

@@ -1,38 +1,68 @@
 // The page itself. A bundle is not trusted: whatever it says becomes text, and never markup.
 const KEYS = JSON.parse(document.getElementById("known-keys").textContent);
 const $ = (id) => document.getElementById(id);
+const WORDS = JSON.parse(document.getElementById("words").textContent); // by language, then by the English sentence
+const STILL = Array.from(document.querySelectorAll("[data-said]"), (place) => [place, say(place.textContent)]);
 const SENTENCES = {
-  PASS: (name) => `These are the files that ${name} signed, and what can be worked out here of their loss is as they say.`,
-  FAIL: () => "Do not rely on these files: something in them is not as it was published.",
-  UNSIGNED: () => "These files agree with one another, and nobody signed them: they show nothing of who made them.",
+  PASS: (name) => say("These are the files that {name} signed, and what can be worked out here of their loss is as they say.", { name }),
+  FAIL: () => say("Do not rely on these files: something in them is not as it was published."),
+  UNSIGNED: () => say("These files agree with one another, and nobody signed them: they show nothing of who made them."),
 };
+const KINDS = { true: ["ok", say("Holds")], false: ["bad", say("Fails")], null: ["open", say("Not checked")] };
+const shown = { language: "en", results: [], sentence: "" };
+const inLanguage = (said) => spoken(said, Object.hasOwn(WORDS, shown.language) ? WORDS[shown.language] : {});
 
-function show(result) {
-  const line = document.createElement("li"), word = document.createElement("b");
-  line.className = result.ok === true ? "ok" : result.ok === false ? "bad" : "open";
-  word.textContent = result.ok === true ? "Holds" : result.ok === false ? "Fails" : "Not checked";
-  line.append(word, ` ${result.what}${result.detail ? `: ${result.detail}` : ""}`);
-  $("checks").append(line);
+// What stands between ` and ` is what somebody types.
+function put(place, said) {
+  place.replaceChildren(...inLanguage(said).split("`").map((text, at) => {
+    if (at % 2 === 0) return text;
+    const code = document.createElement("code");
+    code.textContent = text;
+    return code;
+  }));
 }
 
-function conclude(found, sentence) {
-  $("verdict").textContent = sentence;
-  $("verdict").className = found;
-  document.documentElement.dataset.verdict = found;
+function show(result) {
+  const line = document.createElement("li"), word = document.createElement("b"), rest = document.createElement("span");
+  const [kind, said] = KINDS[result.ok], detail = inLanguage(result.detail);
+  line.className = kind;
+  word.textContent = inLanguage(said);
+  put(rest, detail ? say("{what}: {detail}", { what: result.what, detail }) : result.what);
+  line.append(word, " ", rest);
+  $("checks").append(line);
+}
+function found(result) { shown.results.push(result); show(result); }
+
+function tell(sentence) { shown.sentence = sentence; put($("verdict"), sentence); }
+function conclude(verdict, sentence) {
+  tell(sentence);
+  $("verdict").className = verdict;
+  document.documentElement.dataset.verdict = verdict;
+}
+
+function speak(tag) {
+  shown.language = tag;
+  document.documentElement.lang = tag;
+  for (const button of document.querySelectorAll("[data-tag]")) button.setAttribute("aria-pressed", String(button.dataset.tag === tag));
+  for (const [place, said] of STILL) put(place, said);
+  document.title = inLanguage(STILL[0][1]);
+  put($("verdict"), shown.sentence);
+  $("checks").replaceChildren();
+  shown.results.forEach(show);
+  listKeys();
 }
 
 async function check(files) {
+  shown.results = [];
   $("checks").replaceChildren();
   delete document.documentElement.dataset.verdict;
   $("verdict").className = "";
-  $("verdict").textContent = `Checking ${files.size} files…`;
+  tell(say("Checking {count} files…", { count: files.size }));
   try {
-    const results = await verify(files, KEYS, show);
-    const signer = results.find((each) => each.what === "the signer is one that this page knows");
-    const found = verdict(results);
-    conclude(found, SENTENCES[found](signer ? signer.detail : ""));
+    const results = await verify(files, KEYS, found), of = verdict(results);
+    conclude(of, SENTENCES[of](results.signer));
   } catch (error) {
-    conclude("FAIL", `This folder could not be checked: ${error.message}`);
+    conclude("FAIL", say("This folder could not be checked: {why}", { why: reason(error) }));
   }
 }
 
@@ -69,11 +99,17 @@ document.addEventListener("drop", async (event) => {
   for (const entry of entries) found.push(...(await walk(entry, entry.name)));
   check(gathered(found));
 });
-if (!globalThis.crypto?.subtle) conclude("FAIL", "Open this page by https, or as a file: a browser computes no hashes on any other page.");
-const KNOWN = KEYS.map((each) => `${each.name}: ${each.key}`);
-for (const text of KNOWN.length ? KNOWN : ["none: no signature can hold on this page."]) {
-  const line = document.createElement("li");
-  line.textContent = text;
-  $("keys").append(line);
+function listKeys() {
+  const known = KEYS.map((each) => `${each.name}: ${each.key}`);
+  $("keys").replaceChildren();
+  for (const said of known.length ? known : [say("none: no signature can hold on this page.")]) {
+    const line = document.createElement("li");
+    put(line, said);
+    $("keys").append(line);
+  }
 }
+for (const button of document.querySelectorAll("[data-tag]")) button.addEventListener("click", () => speak(button.dataset.tag));
+const WANTED = navigator.languages.map((each) => each.split("-")[0].toLowerCase());
+speak(WANTED.find((tag) => tag === "en" || Object.hasOwn(WORDS, tag)) || "en");
+if (!globalThis.crypto?.subtle) conclude("FAIL", say("Open this page by https, or as a file: a browser computes no hashes on any other page."));
 document.documentElement.dataset.ready = "yes";
