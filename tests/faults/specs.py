@@ -98,6 +98,15 @@ SPECS: dict[str, str] = {
         unit="    unit_id: who\n    bounds: {max_rows: 1}\n",
         budget="{epsilon: 2, delta: 1e-2}",
     ),
+    "sums_within": _spec(
+        "  s: {table: people, by: [place], bounds: {max_rows_per_group: 1}, "
+        "measures: {s: {sum: income, clip: [0, 10], clip_per: row}}}\n"
+    ),
+    "bounded_keys": _spec(
+        "  k: {table: people, by: [place], keys: private, bounds: {max_groups: 1}, measures: {k: {count: rows}}}\n",
+        budget="{epsilon: 2, delta: 1e-2}",
+    ),
+    "nobody": _spec(_COUNT, unit=_UNIT + "    null_id: unit\n"),
     "uneven": _spec(
         "  n: {table: people, by: [place], bounds: {max_rows_per_group: 2}, measures: {n: {count: rows}}}\n",
         "gaussian",
@@ -130,3 +139,4 @@ SPECS: dict[str, str] = {
     .replace("      sex: {", "      age: {type: integer, keys: [1, 2]}\n      sex: {")
     .replace("by: [place]", "by: [place, age]"),
 }
+SPECS["joined_nobody"] = SPECS["joined"].replace("unit_id: who\n", "unit_id: who\n    null_id: unit\n")
