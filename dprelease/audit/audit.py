@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -48,7 +49,7 @@ _FEWEST, _MOST, _TRIAL = 60, 1_000_000, 100  # runs a side
 _HELD = 16_000_000  # numbers of all runs of a side, for memory
 _NUMBERS = 48  # of one step that an attack looks at, those that change most
 _STATISTICS = 3  # of a step at most
-_SEARCHING = 0.25  # of the time
+_SEARCHING = 0.35  # of the time
 _LATTICE = 2.0  # a discrete Gaussian of a smaller scale is no Gaussian: then mu says nothing
 
 
@@ -166,7 +167,8 @@ class _Attack:
         """Attack one step on the pair that moves it most."""
         begun, pair = time.monotonic(), self.searched.best.get(step.id)
         event = step.alone if step.selecting is None else step.event_under(self.plan.neighboring)
-        claims = self._curve(event)
+        own = [] if step.selecting is None else [step.selecting.delta]
+        claims = self._curve(event, own)
         breaches, runs = [*self.searched.broken.get(step.id, {})], 0
         found: list[ProvedEvent] = []
         try:
@@ -243,10 +245,13 @@ class _Attack:
             tuple(breaches),
         )
 
-    def _curve(self, event: Event, *, few: bool = False) -> list[tuple[float, float]]:
-        """Points of what is claimed, that of the budget first: any theorem about the event is a claim."""
+    def _curve(self, event: Event, own: Sequence[Fraction] = (), *, few: bool = False) -> list[tuple[float, float]]:
+        """Points of what is claimed, that of the budget first: any theorem about the event is a claim.
+
+        Of a selection one point is at its own delta, which may be a part of the budget's.
+        """
         more = [Fraction(str(delta)) for delta in (_DELTAS[1::2] if few else _DELTAS)]
-        deltas = [self.plan.budget.delta, *(delta for delta in more if delta > self.plan.budget.delta)]
+        deltas = [self.plan.budget.delta, *own, *(delta for delta in more if delta > self.plan.budget.delta)]
         return [(float(delta), float(smallest(event, delta)[1])) for delta in deltas]
 
 
@@ -296,16 +301,13 @@ def _drawer(step: Step, pair: NeighbourPair, first: Boxes, second: Boxes) -> Cal
 
 
 def _seconds_each(draw: Callable[[int], object], seconds: float) -> float:
-    """How long a run takes, by a few of them: by more where these are quick."""
-    first = time.monotonic()
-    draw(1)  # makes the tables that are made once
-    each, runs = time.monotonic() - first, 2
-    if each > seconds:
-        return each
-    while runs <= _TRIAL and (runs == 2 or each * runs < seconds / 20):
+    """How long a run takes, by a few of them: by more where these are quick. The first one makes tables for all."""
+    draw(1)
+    each, runs, begun = math.inf, 1, time.monotonic()
+    while runs <= _TRIAL and time.monotonic() - begun < seconds / 20:
         started = time.monotonic()
         draw(runs)
-        each, runs = (time.monotonic() - started) / runs, runs * 7
+        each, runs = min(each, (time.monotonic() - started) / runs), runs * 7
     return each
 
 

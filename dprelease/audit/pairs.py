@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.audit.choices import part_of_the_claim
 from dprelease.catalog.reference import References, read_key
 from dprelease.catalog.table import Catalog, Key, Source, Table
 from dprelease.engines import engine_for
@@ -192,7 +193,8 @@ def either_keys(first: ExactKeys, second: ExactKeys) -> list[tuple[Key, ...]]:
 def size_of(step: Step, change: Change, first: Boxes, second: Boxes) -> float:
     """How near a change is to what the plan states: 1 where it reaches it, in the norm that its noise is for.
 
-    Of a selection a key counts whole that is on one data set alone, and half where others have it.
+    Of a selection a key counts whole that is on one data set alone, and half where others have it; of a quantile it is
+    the part of the claimed epsilon that the claimed law shows of the two data sets.
     """
     claim = step.sensitivity
     if isinstance(first[0], ExactKeys) and isinstance(second[0], ExactKeys):
@@ -200,6 +202,8 @@ def size_of(step: Step, change: Change, first: Boxes, second: Boxes) -> float:
         return (alone + float(np.count_nonzero(change))) / (2 * max(1, claim.l0))
     if step.choosing is not None and step.is_clip:
         return float(2 * int(change[0]) / step.choosing.spread)
+    if isinstance(first[0], ExactHistogram) and isinstance(second[0], ExactHistogram) and step.factor is None:
+        return part_of_the_claim(step, first[0], second[0])
     if step.choosing is not None:
         return float(np.count_nonzero(change)) / max(1, step.choosing.rounds)
     if "gaussian" in step.mechanism:

@@ -16,8 +16,10 @@ from dprelease.starter.extremes import UnitRows
 
 __all__ = ["NeighbourPair", "Searched", "search"]
 
-_OTHERS = 2  # units that both data sets have
-_FEWEST, _MOST = 10, 120  # units that are tried
+_OTHERS = (2, 0, 3, 1)  # units that both data sets have, in turn: what one adds depends on who else is there
+_TOGETHER = 5  # units that are tried beside the same others
+_FEW = 20  # units that are tried in up to twice the time, where one takes long
+_FEWEST, _MOST = 40, 160  # units that are tried; a pair that reaches what is stated is no reason to try no further ones
 _KEPT = 8  # of the units tried before, to put one in the place of another
 
 
@@ -78,23 +80,43 @@ def _groups(data: AuditData) -> list[tuple[str, list[AuditedStep]]]:
 
 
 def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], seconds: float, found: Searched) -> None:
+    largest: dict[str, NeighbourPair] = {}
+    begun, tried = time.monotonic(), 0
+    while tried < _MOST:
+        late = (time.monotonic() - begun) / seconds
+        if (late > 1 and tried >= _FEW) or (late > 2 and tried) or (tried >= _FEWEST and _all_reached(found, steps)):
+            break
+        others = [data.units.unit(table) for _ in range(_OTHERS[tried // _TOGETHER % len(_OTHERS)])]
+        pairs = _beside(data, others, table, steps, found)
+        if pairs is None:
+            return
+        tried += _TOGETHER
+        for way, pair in pairs.items():
+            if way not in largest or pair.size > largest[way].size:
+                largest[way] = pair
+    found.whole += largest.values()
+
+
+def _beside(
+    data: AuditData, others: Sequence[UnitRows], table: str, steps: Sequence[AuditedStep], found: Searched
+) -> dict[str, NeighbourPair] | None:
+    """Some units, one after the other, beside the same others: by way the pair that moves all steps most.
+
+    None where the engine breaks a promise.
+    """
     replaced = data.plan.neighboring is Neighboring.REPLACE_ONE
-    others = [data.units.unit(table) for _ in range(_OTHERS)]
     earlier: list[tuple[Sequence[UnitRows], dict[str, Boxes]]] = []
     first = _boxes(data, others, steps, found)
     if first is None:
-        return
+        return None
     if not replaced:
         earlier.append((others, first))
     largest: dict[str, NeighbourPair] = {}
-    begun = time.monotonic()
-    for tried in range(_MOST):
-        if tried >= _FEWEST and (time.monotonic() - begun > seconds or _all_reached(found, steps)):
-            break
+    for _ in range(_TOGETHER):
         units = [*others, data.units.unit(table)]
         counted = _boxes(data, units, steps, found)
         if counted is None:
-            return
+            return None
         found.tried += 1
         for before, known in earlier:
             for way, pair in _compared(data, steps, (before, units), known, counted, found).items():
@@ -102,7 +124,7 @@ def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], sec
                     largest[way] = pair
         if replaced:
             earlier = [*earlier[-_KEPT + 1 :], (units, counted)]
-    found.whole += largest.values()
+    return largest
 
 
 def _boxes(

@@ -1,61 +1,75 @@
-"""Every planted fault of the measuring path is a breach to ``audit``; without a fault no spec of theirs is."""
+"""Every planted fault is seen: by a test of the suite, by ``verify`` where it is in the plan, by ``audit`` on its path.
+
+What is shown of each is written in ``docs/planted-faults.md``, which ``tests.faults.table`` makes.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
-from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dprelease.audit.audit import AuditReport, audit_plan
-from dprelease.audit.pairs import AuditData
-from dprelease.errors import BrokenPromiseError
-from dprelease.plan.document import ReleasePlan
-from dprelease.plan.verify.whole_plan import verify
-from tests.faults.planted import FAULTS, SPECS, Fault
-from tests.planned import plan_of
+from tests.faults.every_fault import FAULTS, attacked, audited, seen_by, told_by_verify
+from tests.faults.fault import Fault
+from tests.faults.planting import Edit, Seen
+from tests.faults.specs import SPECS, plan_under_attack
+from tests.faults.table import PAGE, page
 
 SECONDS = 6.0
 FAST = {"no-noise", "one-row-more-unchecked", "claim-of-half"}
 SLOW = {"laplace-half", "shared-noise", "single-cells-shown", "sum-unclipped", "keys-without-noise", "even-noise"}
+KINDS = {fault.kind for fault in FAULTS}
+FIRST = {next(fault.name for fault in FAULTS if fault.kind == kind and fault.seen) for kind in KINDS}
 
 
-def attacked(plan: ReleasePlan, seconds: float = SECONDS) -> AuditReport:
-    with closing(AuditData(plan, {})) as data:
-        return audit_plan(plan, data, seconds)
+def named(names: Collection[str], *, slow: Collection[str] = ()) -> list[Any]:
+    return [
+        pytest.param(fault, id=fault.name, marks=[pytest.mark.slow] if fault.name in slow else [])
+        for fault in FAULTS
+        if fault.name in names
+    ]
 
 
-def named(names: Collection[str]) -> list[Any]:
-    return [pytest.param(fault, id=fault.name) for fault in FAULTS if fault.name in names]
+SHOWN = {fault.name for fault in FAULTS if fault.seen is not None}
+VERIFIED = {fault.name for fault in FAULTS if fault.verify}
+AUDITED = {fault.name for fault in FAULTS if fault.audit}
+
+
+@pytest.mark.parametrize("fault", named(SHOWN, slow=SHOWN - FIRST))
+def test_a_test_of_the_suite_sees_a_planted_fault(
+    fault: Fault, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    assert fault.seen is not None
+    assert seen_by(fault.plant, fault.seen, tmp_path, request.getfixturevalue)
+
+
+@pytest.mark.parametrize("fault", named(VERIFIED, slow=VERIFIED - {"replaced-as-added", "claim-of-half"}))
+def test_verify_refuses_a_plan_that_was_made_with_it(fault: Fault) -> None:
+    assert fault.verify in told_by_verify(fault)
 
 
 @pytest.mark.parametrize("fault", named(FAST))
-def test_an_audit_sees_a_planted_fault(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(fault, monkeypatch, 1.5)
+def test_an_audit_sees_a_planted_fault(fault: Fault) -> None:
+    check(fault, 1.5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", named(SLOW))
-def test_an_audit_sees_a_fault_of_every_kind(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(fault, monkeypatch, SECONDS)
+def test_an_audit_sees_a_fault_of_every_kind(fault: Fault) -> None:
+    check(fault, SECONDS)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("fault", named({fault.name for fault in FAULTS} - FAST - SLOW))
-def test_an_audit_sees_every_planted_fault(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(fault, monkeypatch, SECONDS)
+@pytest.mark.parametrize("fault", named(AUDITED - FAST - SLOW))
+def test_an_audit_sees_every_planted_fault_of_its_path(fault: Fault) -> None:
+    check(fault, SECONDS)
 
 
-def check(fault: Fault, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    plan = plan_of(SPECS[fault.spec])
-    if fault.spoil is not None:
-        plan = plan.model_copy(update={"steps": tuple(map(fault.spoil, plan.steps))})
-        with pytest.raises(BrokenPromiseError):
-            verify(plan)
-    if fault.patch is not None:
-        fault.patch(monkeypatch)
-    report = attacked(plan, seconds)
+def check(fault: Fault, seconds: float) -> None:
+    report = audited(fault, seconds)
     assert report.breached, report.draws
 
 
@@ -63,7 +77,34 @@ def check(fault: Fault, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None
     "name", [pytest.param(name, marks=[] if name == "counts" else pytest.mark.nightly) for name in SPECS]
 )
 def test_an_audit_accuses_no_plan_that_is_right(name: str) -> None:
-    report = attacked(plan_of(SPECS[name]), 2.0)
+    report = attacked(plan_under_attack(name), 2.0)
     assert not report.breached, report.draws
     assert report.tests
     assert any(each.runs for each in report.draws)
+
+
+def test_what_changes_nothing_is_seen_by_nobody(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The control: a comment, planted and shown as every fault is."""
+    comment = Edit("catalog.sensitivity:_of", "squares = full", "# a comment\n        squares = full")
+    seen = Seen("laws.test_sensitivity", "test_no_neighbour_moves_an_aggregate_further_than_claimed")
+    assert not seen_by(comment, seen, tmp_path, request.getfixturevalue)
+    assert not told_by_verify(Fault("comment", "control", "nothing", seen, comment, spec="counts"))
+
+
+def test_a_fault_that_does_not_fit_the_code_is_seen_by_nobody(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Nor is an accident of the planting taken for a fault that was seen."""
+    seen = Seen("laws.test_sensitivity", "test_no_neighbour_moves_an_aggregate_further_than_claimed")
+    gone = Edit("catalog.sensitivity:_of", "what is not there", "anything")
+    broken = Edit("catalog.sensitivity:_of", "if not most:", "if no_such_name:")
+    for plant, error in ((gone, LookupError), (broken, NameError)):
+        with pytest.raises(error):
+            seen_by(plant, seen, tmp_path, request.getfixturevalue)
+
+
+def test_faults_are_many_and_of_every_kind_and_each_is_on_the_page() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 60
+    kinds = Counter(fault.kind for fault in FAULTS)
+    assert len(kinds) >= 20
+    assert sum(fault.audit and fault.plant is not None for fault in FAULTS) >= 20
+    assert all(fault.seen or fault.verify for fault in FAULTS)
+    assert PAGE.read_text(encoding="utf-8") == page()

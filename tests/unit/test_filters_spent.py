@@ -203,6 +203,21 @@ def test_a_plan_charges_an_account_in_the_account_s_own_unit_and_relation() -> N
     assert refused.value.code == "DPR-P410"
 
 
+def test_a_plan_charges_an_account_for_the_draws_from_its_tables_and_no_others() -> None:
+    """Two tables of two accounts, neither of which is called like its table."""
+    tables, queries = SPEC.partition("tables:\n")[2].split("queries:\n")
+    second = tables.replace("people:\n", "visits:\n", 1).replace("account: people", "account: others")
+    text = SPEC.partition("tables:\n")[0] + "tables:\n" + tables.replace("account: people", "account: persons") + second
+    asked = queries.partition("  income:\n")[0]
+    made = plan_of(f"{text}queries:\n{asked}  more: {{table: visits, by: [sex], measures: {{rows: {{count: rows}}}}}}\n")
+    tables_of = {"persons": "people", "others": "visits"}
+    for name, table in tables_of.items():
+        drawn = [event for step, event in zip(made.steps, made.events, strict=True) if step.aggregate.table == table]
+        assert drawn
+        assert made.event_of(name) == Composed(events=tuple(drawn))
+    assert sum(len(made.event_of(name).events) for name in tables_of) == len(made.steps)
+
+
 def test_twelve_monthly_releases_cost_what_they_cost_together() -> None:
     """Each of epsilon 1 at delta 1e-9, read at 1.2e-8, the sum of the deltas; printed with `-s`."""
     each, delta = F(1, 10**9), F(12, 10**9)

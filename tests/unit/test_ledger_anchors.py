@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,22 @@ def test_the_highest_line_counts_in_whatever_order_processes_write(anchor: Ancho
     assert known is not None
     assert known.head == Head(sequence=3, hash="hash 3")
     assert [head.sequence for head in known.heads] == [3, 2, 1]
+
+
+def test_a_line_is_on_the_disk_before_its_writer_goes_on(anchor: Anchor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last thing that is done to the file is to sync it, with the whole line in it: of each line, the first too."""
+    synced: list[bytes] = []
+    sync = os.fsync
+
+    def watched(file: Any) -> None:
+        sync(file)
+        synced.append(anchor.path.read_bytes() if anchor.path.exists() else b"")
+
+    monkeypatch.setattr(os, "fsync", watched)
+    for sequence in (1, 2):
+        anchor.write(line(sequence))
+        assert synced
+        assert synced[-1].endswith(line(sequence).to_bytes())
 
 
 @pytest.mark.parametrize("long", [1, 5_000])
