@@ -44,6 +44,7 @@ from dprelease.spec.text.scalars import (
     PositiveWhole,
     Relative,
     Share,
+    as_written,
     exact_number,
     kind_of,
     refuse,
@@ -120,6 +121,7 @@ def _with_forms(kind: str, value: dict[str, Any], problems: list[InitErrorDetail
     forms: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("weighted", object, true_or_false),
         ("clip", dict, partial(chosen_clip, kind)),
+        ("key", object, as_written),
     )
     read = dict(value)
     for name, form, reading in forms:
