@@ -16,6 +16,7 @@ from dprelease.catalog.names import Names
 from dprelease.catalog.source import AnySource, DatabaseSource, DeltaSource, Source
 from dprelease.catalog.weight import Weighting
 from dprelease.errors import BrokenPromiseError
+from dprelease.privacy.randomized import RandomizedResponse
 
 __all__ = [
     "AnySource",
@@ -123,9 +124,10 @@ class Column(GrownValue):
         derivation: How it is computed from other columns of the row; None: it is not.
         partition: Whether its value stands in the path of a file, in a folder ``name=value``.
         title: What a reader of a page sees in the place of its name; plans have it in ``Catalog.names``.
+        collected: By which law its values were randomized before they were collected; None: they are the truth.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from", "partition", "title")
+    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from", "partition", "title", "collected")
     name: str
     type: ColumnType
     keys: tuple[Key, ...] | None = None
@@ -142,6 +144,7 @@ class Column(GrownValue):
     derivation: Derivation | None = None
     partition: bool = False
     title: str = ""
+    collected: RandomizedResponse | None = None
 
     def grid_of(self, kind: str) -> Fraction:
         """The grid that a quantity of this kind is measured on: ``quantile``, or one that is a sum of values.

@@ -33,6 +33,7 @@ from dprelease.cli.operate.demo import demo_command
 from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.explain import explain_command
 from dprelease.cli.operate.metrics import metrics_command
+from dprelease.cli.operate.respond import respond_command
 from dprelease.cli.options import INTERRUPTED, Stopped
 from dprelease.cli.views import complain, say, say_aside
 from dprelease.errors import DpReleaseError, out_of_memory
@@ -71,6 +72,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "metrics": metrics_command,
     "demo": demo_command,
     "audit": audit_command,
+    "respond": respond_command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=PlanArguments if _command is plan_command else None)(_command)

@@ -32,6 +32,7 @@ from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.mean import Mean
 from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.measures.quantile import Max, Min, Quantiles
+from dprelease.measures.randomized import Randomized
 from dprelease.measures.ratio import PlannedRatio, Ratio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
@@ -66,6 +67,7 @@ MEASURES: dict[str, type[Measure]] = {
         Min,
         Max,
         Ratio,
+        Randomized,
     )
 }
 """What an author can write, by the word that asks for it."""

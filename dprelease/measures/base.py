@@ -195,11 +195,11 @@ class Measure(GrownValue):
         """What the author should know of it before the budget is spent."""
         yield from ()
 
-    def settled(self, types: Mapping[str, ColumnType]) -> Measure:
-        """The same with what follows from its conditions, for a plan.
+    def settled(self, table: Table) -> Measure:
+        """The same with what follows from its conditions and its column, for a plan.
 
         Args:
-            types: The type of each column of the table, by name.
+            table: The table of the query.
         """
         return self
 

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import known_where, parse
-from dprelease.catalog.table import ColumnType, Table
+from dprelease.catalog.table import Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import Floats, Measure, Possible, WrittenMeasure
 from dprelease.measures.count import Count
@@ -102,11 +102,11 @@ class PlannedRatio(Measure):
         above, below = self.of
         return (above.where if above.counted else None, below.counted) if self.implied else None
 
-    def settled(self, types: Mapping[str, ColumnType]) -> PlannedRatio:
+    def settled(self, table: Table) -> PlannedRatio:
         """One of counts says so where the rows above have a value in the column below, by their condition."""
         above, below = self.of
-        open_to = not self.is_share and above.where is not None and above.counted and below.counted in types
-        implied = bool(open_to) and below.counted in known_where(parse(above.where or "", types).root)
+        open_to = not self.is_share and above.where is not None and above.counted and below.counted in table.types
+        implied = bool(open_to) and below.counted in known_where(parse(above.where or "", table.types).root)
         return self.model_copy(update={"implied": implied, "by_draws": True})
 
     def described(self, table: Table, unit: str) -> str:

@@ -16,6 +16,7 @@ from dprelease.ledger import Ledger
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.plan.explain.rounding import rounded_in_silence
+from dprelease.plan.verify.local.respondents import check_local
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import losses
@@ -127,6 +128,8 @@ def _loss_checks(plan: ReleasePlan) -> list[Check]:
     try:
         verify(plan)
         beside = f". {unprotected(plan)}" if plan.invariants else ""
+        if plan.local is not None:
+            beside = f"; {check_local(plan):.6g} towards the collector, from the probabilities of all answers{beside}"
         checks = [Check(_LOSS, True, f"{said}, sensitivities from extreme rows{beside}")]
     except BrokenPromiseError as error:
         checks = [Check(_LOSS, False, error.summary)]

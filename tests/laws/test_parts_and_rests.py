@@ -218,7 +218,7 @@ def test_every_row_of_the_whole_is_in_the_part_or_in_the_rest_and_in_one_of_them
 def test_a_part_that_may_not_be_one_or_that_has_no_condition(whole: str, part: str, where: str | None) -> None:
     above, below = Count(count=part, where=where), Count(count=whole)
     table = made().catalog.tables["people"]
-    ratio = PlannedRatio(ratio=("a", "b"), of=(above, below)).settled(table.types)
+    ratio = PlannedRatio(ratio=("a", "b"), of=(above, below)).settled(table)
     assert isinstance(ratio, PlannedRatio)
     parts = ratio.parts_of_whole(table)
     assert (parts is not None) == (whole == "rows")  # of which every row with an income is one

@@ -35,6 +35,7 @@ from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.ranges import LoweredRanges
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import expected_rows
+from dprelease.plan.resolve.local import local_loss
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss, round_up
@@ -218,6 +219,7 @@ def _plan(
         invariants=invariants,
         allocation=planning.allocation if planning.allocation != "shares" else None,
         office=spec.office,
+        local=local_loss(planning.catalog),
     )
 
 

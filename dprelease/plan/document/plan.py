@@ -33,6 +33,7 @@ from dprelease.privacy.accountants import ACCOUNTANTS, AccountantName, Accountin
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated
+from dprelease.privacy.randomized import LocalLoss
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.fields.published.office import Office
 
@@ -149,14 +150,14 @@ class Naive(Value):
 class ReleasePlan(GrownValue):
     """Everything that will happen, complete enough to run, publish and verify without the spec.
 
-    The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an
-    accountant in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the
-    budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget;
-    ``guarded_least_error`` that nobody asked for it, and that every query has a least part. ``office`` is what the
-    office states of the release, in its own words; ``geography`` is what maps are drawn of.
+    The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an accountant
+    in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the budget is left.
+    ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget; ``guarded_least_error`` that
+    nobody asked for it, and that every query has a least part. ``office`` is what the office states of the release;
+    ``geography`` is what maps are drawn of; ``local`` is what the collector of randomized answers learned.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation", "office", "geography")
+    LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation", "office", "geography", "local")
     format: Literal[1] = 1
     release: ReleaseInfo
     spec_fingerprint: str
@@ -181,6 +182,7 @@ class ReleasePlan(GrownValue):
     allocation: Literal["least_error", "guarded_least_error"] | None = None
     office: Office | None = None
     geography: tuple[Geography, ...] = ()
+    local: LocalLoss | None = None
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -248,8 +250,7 @@ class ReleasePlan(GrownValue):
     def step(self, step_id: str) -> Step:
         """The step of that id.
 
-        Raises:
-            KeyError: There is none.
+        Raises: KeyError: There is none.
         """
         return self.once(_steps_by_id)[step_id]
 

@@ -357,6 +357,7 @@ def _column(
         lent_by=next((join.table for join in table.join if join.table and name in join.add), None),
         derivation=_derivation(name, table),
         partition=column.partition,
+        collected=None if column.collect is None else column.collect.law(len(keys or ())),
     )
 
 

@@ -84,7 +84,7 @@ def canonical_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
 def planned_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
     """One measure for every published number of a query, by its published name, in published order."""
     found = expand_measures(canonical_measures(query, table))
-    return {label: each.settled(table.types) for label, each in found.items()}
+    return {label: each.settled(table) for label, each in found.items()}
 
 
 def goal_of(query: QuerySpec, delta: Fraction) -> Goal:

@@ -29,6 +29,7 @@ from dprelease.plan.verify.events import draws_of
 from dprelease.plan.verify.factor import check_factor, check_ranges
 from dprelease.plan.verify.form import check_form
 from dprelease.plan.verify.groups import check_groups
+from dprelease.plan.verify.local.respondents import check_local
 from dprelease.plan.verify.loss import check_losses, cost_within
 from dprelease.plan.verify.mathematics.delta import total_rho
 from dprelease.plan.verify.pairs import check_pairs
@@ -86,6 +87,7 @@ def _derived(plan: ReleasePlan) -> Loss:
     check_pairs(plan)
     check_invariants(plan)
     check_losses(plan)
+    check_local(plan)
     require(plan.certified in plan.loss, "the certified loss is not given")
     certified = plan.loss[plan.certified]
     if plan.accounting == "auto":
@@ -258,8 +260,6 @@ _REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 
 
 
 _JOINT = ("count_knorm", "linf_knorm", "tables_knorm", "total_residual")
-
-
 _WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "exponential_clip", "optimal_selection")
 
 

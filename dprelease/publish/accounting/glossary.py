@@ -15,6 +15,7 @@ from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
+from dprelease.publish.accounting.respondents import local_words
 from dprelease.publish.base import NOTICE, AccountFacts, Content
 from dprelease.publish.catalogue.linked import as_script, dataset_of
 from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED, UNADJUSTED_ERROR, endings_of
@@ -379,4 +380,5 @@ def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
         *more,
         *listed,
         *(phrase(_GIVEN, table=name, unit=plan.unit) for name in _calibrated(plan)),
+        *local_words(plan),
     )

@@ -25,6 +25,7 @@ from dprelease.privacy.theorems.concentrated import rho_to_delta
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.curves import profile_of, trade_off
 from dprelease.publish.accounting.drawings import ALPHAS
+from dprelease.publish.accounting.respondents import local_facts, local_losses
 from dprelease.publish.accounting.semantics import Meaning, semantics
 from dprelease.publish.numbers import at_most, beliefs, odds_factor, percent, percent_at_most, sure_after
 from dprelease.words import amount, marked, phrase
@@ -61,6 +62,7 @@ def guarantee(plan: ReleasePlan) -> dict[str, Any]:
             for before, _, least, most in worked_example(plan.loss[plan.certified])
         ],
         "semantics": [_meaning_facts(plan, each) for each in semantics(plan)],
+        **local_facts(plan),
         "allocation": allocation(plan),
         "profile": [{"epsilon": round_up(epsilon, 8), "delta": round_up(delta, 8)} for epsilon, delta in points],
         "trade_off": [{"false_alarms": str(at), "misses_at_least": str(trade_off(points, at))} for at in ALPHAS],
@@ -99,7 +101,9 @@ def meanings(plan: ReleasePlan) -> tuple[list[dict[str, str]], list[dict[str, st
     """The rows of the two tables of the page: units, rows and groups; then attributes."""
     every = semantics(plan)
     told = [(_row(plan, each), each.kind == "attribute") for each in every]
-    return [row for row, attribute in told if not attribute], [row for row, attribute in told if attribute]
+    rows = [row for row, attribute in told if not attribute]
+    rows += [{"what": what, "steps": "1", "draws": "", **loss_row(loss)} for what, loss in local_losses(plan)]
+    return rows, [row for row, attribute in told if attribute]
 
 
 def _row(plan: ReleasePlan, each: Meaning) -> dict[str, str]:

@@ -10,6 +10,8 @@ from dprelease.errors import Problem
 from dprelease.formats import CERTIFICATE
 from dprelease.measures import Measure
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
+from dprelease.spec.checks.collected.answers import check_answers
+from dprelease.spec.checks.collected.uses import check_uses
 from dprelease.spec.checks.columns import check_column, check_partition
 from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
@@ -68,6 +70,7 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
         if not QUERY_NAME.fullmatch(name):
             findings.add("DPR-S502", ("queries", name), "is no name", f"{NAME_RULE}; - as well", key=True)
         _check_query(spec, name, query, limits[query.table], findings)
+    check_uses(spec, findings)
     _check_derive(spec, findings)
     check_table_names(spec, findings)
     check_postprocess(spec, findings)
@@ -147,6 +150,7 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
         check_joins(spec, name, table, findings)
         check_time(spec, name, table, findings)
         check_weight(name, table, findings)
+        check_answers(name, table, findings)
         above: dict[str, ColumnType] = {}
         limits = measured_limits(spec, name)
         for column, described in table.columns.items():

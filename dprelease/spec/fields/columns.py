@@ -21,6 +21,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticKnownError
 
 from dprelease.catalog.table import Binned, ColumnType, Key
+from dprelease.spec.fields.collected import CollectSpec
 from dprelease.spec.fields.published.told import Labels, Told
 from dprelease.spec.fields.value import FINGERPRINTED, SpecValue
 from dprelease.spec.text.numbers import Numeral
@@ -116,6 +117,7 @@ class ColumnSpec(SpecValue):
     null: ColumnKey | None = Field(None, description="The key that a null belongs to; left out: to no cell.")
     measured_in: Told = Field("", description="The unit of measurement, such as USD.")
     partition: Flag = Field(False, description="Its value stands in the paths of the files, in folders `column=value`.")
+    collect: CollectSpec | None = Field(None, description="How its values were randomized before they were collected.")
 
     @model_serializer(mode="wrap")
     def _step_as_before(self, written: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -125,7 +127,7 @@ class ColumnSpec(SpecValue):
         step of 1 is written is another question by now, and has another fingerprint.
         """
         fields: dict[str, Any] = written(self)
-        for name in ("partition", "title", "description"):  # which came later
+        for name in ("partition", "title", "description", "collect"):  # which came later
             if not fields[name]:
                 del fields[name]
         if info.context is FINGERPRINTED:

@@ -44,6 +44,7 @@ from dprelease.spec.text.scalars import (
     PositiveWhole,
     Relative,
     Share,
+    as_written,
     exact_number,
     kind_of,
     refuse,
@@ -121,6 +122,7 @@ def _with_forms(kind: str, value: dict[str, Any], problems: list[InitErrorDetail
         ("weighted", object, true_or_false),
         ("gini", object, true_or_false),
         ("clip", dict, partial(chosen_clip, kind)),
+        ("key", object, as_written),
     )
     read = dict(value)
     for name, form, reading in forms:

@@ -38,6 +38,7 @@ __all__ = [
     "Text",
     "Version",
     "Whole",
+    "as_written",
     "day",
     "exact_number",
     "kind_of",
@@ -174,7 +175,8 @@ def _bound(value: Any) -> int:
     return number
 
 
-def _as_written(value: Any) -> str:
+def as_written(value: Any) -> str:
+    """The text of a scalar as it stands in the file, whatever YAML would make of it."""
     if isinstance(value, Constant) and value.value is None:
         raise refuse("DPR-S215", "is empty", 'put it in quotes where that is meant: "" or "null"')
     return value.text if isinstance(value, Numeral | Constant) else _text(value)
@@ -215,7 +217,7 @@ def _column_key(value: Any, info: ValidationInfo) -> Key:
         if not isinstance(written, bool):
             raise refuse("DPR-S212", f"is {kind_of(value)}, no key of a boolean column", "write true or false, bare")
         return written
-    text = _as_written(value)
+    text = as_written(value)
     if kind == "date" and day(text) is None:
         raise refuse("DPR-S212", f"is {kind_of(value)}, no key of a date column", "write a day such as 2024-03-07")
     return text
@@ -268,7 +270,7 @@ PositiveWhole = Annotated[int, BeforeValidator(_positive_whole), WithJsonSchema(
 Text = Annotated[str, BeforeValidator(_text)]
 Filled = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "string", "minLength": 1})]
 Flag = Annotated[bool, BeforeValidator(true_or_false)]
-AsWritten = Annotated[str, BeforeValidator(_as_written), WithJsonSchema(_SCALAR)]
+AsWritten = Annotated[str, BeforeValidator(as_written), WithJsonSchema(_SCALAR)]
 ColumnKey = Annotated[Key, BeforeValidator(_column_key), WithJsonSchema(_SCALAR)]
 Limit = Annotated[int | str, BeforeValidator(_limit), WithJsonSchema({"type": ["integer", "string"]})]
 Pair = Annotated[tuple[Exact, Exact], BeforeValidator(_two)]
@@ -288,7 +290,7 @@ _PERIOD_HINT = "write 2024, 2024-Q1, 2024-03 or the like: letters, digits, `.`, 
 
 def _period(value: Any) -> str:
     """A period of the calendar, or a name that nobody can take for one."""
-    text = _matching(_PERIOD, "DPR-S217", _PERIOD_HINT)(_as_written(value))
+    text = _matching(_PERIOD, "DPR-S217", _PERIOD_HINT)(as_written(value))
     near = nearly(text)
     if near is not None:
         why, meant = near
