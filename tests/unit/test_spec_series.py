@@ -91,12 +91,14 @@ def test_what_of_the_release_does_not_go_with_a_series_is_refused(written: str) 
 @pytest.mark.parametrize(
     ("measures", "kind"),
     [
-        ("{visits: {mean: hours, clip: [0, 10]}}", "mean"),
+        ("{visits: {variance: hours, clip: [0, 10]}}", "variance"),
+        ("{visits: {count: rows}, mean: {mean: hours, clip: [0, 10]}, odd: {ratio: [mean, visits]}}", "'mean'"),
+        ("{visits: {sum: hours, clip: {private: true, within: [0, 20]}}}", "clip"),
         ("{visits: {quantiles: hours, at: [0.5], clip: [0, 10]}}", "quantile"),
         ("{visits: {count_distinct: hours}}", "count_distinct"),
     ],
 )
-def test_only_counts_and_sums_make_series(measures: str, kind: str) -> None:
+def test_only_what_follows_from_counts_and_sums_makes_a_series(measures: str, kind: str) -> None:
     found = [each for each in problems((MEASURES, f"measures: {measures}")) if each.code == "DPR-S763"]
 
     assert len(found) == 1

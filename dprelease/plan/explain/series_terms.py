@@ -17,8 +17,12 @@ __all__ = ["differing_terms", "series_terms", "steps_of_series"]
 
 
 def steps_of_series(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Step]:
-    """By measure, the draw of a query with a series."""
-    return {label: plan.step(feeds[0].step) for label, feeds in query.inputs.items()}
+    """The draws of a query with a series: by measure, or where one has several by their ids."""
+    found = {}
+    for label, feeds in query.inputs.items():
+        for feed in feeds:
+            found[label if len(feeds) == 1 else feed.step] = plan.step(feed.step)
+    return found
 
 
 def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     return {
         "the first period": series.periods[0],
         "the band": list(series.band.coefficients),
-        "the measures": sorted(steps),
+        "the measures": sorted(query.inputs),
         "the rows, cells or clips": fingerprint(aggregates),
         "the table": fingerprint(declared),
         "the public files": {each.reference: plan.catalog.references[each.reference].sha256 for each in table.joins},

@@ -32,13 +32,22 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
 
 
 def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
-    names = [told for name, told in shown.items() if name in query.compare and query.compare[name].kind == "sum"]
+    told = {name: query.compare[name] for name in shown if name in query.compare}
+    sums = {name: len(query.inputs[each.measure]) for name, each in told.items() if each.kind == "sum"}
+    names = [shown[name] for name, taken in sums.items() if taken == 1]
+    made = [shown[name] for name, taken in sums.items() if taken > 1]
     if names:
         yield phrase_many(
             "{names}: a sum of published periods, whose noise is shared; the interval takes that into account.",
             "{names}: sums of published periods, whose noise is shared; the intervals take that into account.",
             len(names),
             names=", ".join(names),
+        )
+    if made:
+        yield phrase(
+            "{names}: of all these periods together, made of their sums and not of the numbers of each period; the "
+            "intervals take into account that the noise is shared.",
+            names=", ".join(made),
         )
 
 

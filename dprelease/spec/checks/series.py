@@ -8,6 +8,8 @@ from typing import get_args
 from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import MOST_PERIODS, Band, SumOf, sum_name
 from dprelease.catalog.series.best_band import best_band
+from dprelease.measures import Measure
+from dprelease.measures.clipped import Summed
 from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.series import SeriesSpec
@@ -16,7 +18,10 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["PERIODS_OF_A_YEAR", "band_of", "check_series", "kind_of_period"]
+__all__ = ["PERIODS_OF_A_YEAR", "SERIES_KINDS", "band_of", "check_series", "kind_of_period"]
+
+SERIES_KINDS = ("count", "sum", "mean", "ratio")
+"""Of which measures a series is made: they follow from counts and clipped sums of cells, which add up over periods."""
 
 PERIODS_OF_A_YEAR: Mapping[str, int] = {"month": 12, "quarter": 4}
 """Kinds of periods of which a year has a whole number, so that sums since January can be told."""
@@ -116,13 +121,29 @@ def _check_whole_release(spec: ReleaseSpec, name: str, here: Path, findings: Fin
 def _check_measures(query: QuerySpec, at: Path, findings: Findings) -> None:
     for label, measure in query.measures.items():
         here = (*at, "measures", label)
-        if measure.kind not in ("count", "sum"):
-            says = f"is a {measure.kind}, of which no series is made yet"
+        if measure.kind not in SERIES_KINDS:
+            says = f"is a {measure.kind}, of which no series is made: it is no number that sums of periods have"
             findings.add(
-                "DPR-S763", here, says, "write counts and sums with a `clip`; the rest in another query", key=True
+                "DPR-S763",
+                here,
+                says,
+                "write counts, and sums and means with a `clip`, or ratios of them; the rest in another query",
+                key=True,
             )
+        elif measure.kind == "ratio" and (of := _no_sums(query, measure)):
+            says = f"is a ratio of {shown(of)!r}, and in a series both are counts or sums"
+            findings.add("DPR-S763", (*here, "ratio"), says, "write the two counts or sums that it is made of")
+        elif isinstance(measure, Summed) and measure.chosen_clip is not None:
+            says = "has a clip that noise chooses, and that of a series is the same in all periods"
+            findings.add("DPR-S763", (*here, "clip"), says, "write a clip of two numbers, such as one that was chosen")
         elif measure.weighted:
             findings.add("DPR-S763", (*here, "weighted"), "weighs rows, of which no series is made yet", "leave it out")
+
+
+def _no_sums(query: QuerySpec, ratio: Measure) -> str:
+    """The first of a ratio's measures that is neither a count nor a sum; empty: both are, or are not there at all."""
+    kinds = {label: each.kind for label, each in query.measures.items()}
+    return next((each for each in ratio.others if kinds.get(each, "count") not in ("count", "sum")), "")
 
 
 def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: Findings) -> Per | None:
