@@ -19,6 +19,14 @@ pytestmark = pytest.mark.slow
 
 MONTHS = ("2024-01", "2024-02", "2024-03", "2024-04")
 SPEC = swapped((SERIES, "series: {from: 2024-01, sums: [2, 6, ytd], look_back: 3}"), ("epsilon: 1/2", "epsilon: 2"))
+SPEC += """\
+  waits:
+    table: visits
+    by: [sex]
+    measures: {late: {count: rows, where: 'hours > 3'}, rows: {count: rows}, wait: {mean: hours, clip: [0, 10]},
+      share: {ratio: [late, rows], show: percent}}
+    series: {from: 2024-01, sums: [2, ytd], look_back: 3}
+"""
 SPEC += "publish: {formats: [csv, parquet, html, json], certificate: false}\n"
 
 
@@ -84,11 +92,11 @@ def test_numbers_are_near_the_truth(released: Path) -> None:
 
 def test_a_stranger_works_every_number_out_by_the_recipe(released: Path) -> None:
     bundle = released / "releases" / "visits" / MONTHS[-1]
-    (told,) = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))["series"]
+    told, _ = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))["series"]
     earlier = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((bundle / "earlier").iterdir())]
     draws = {each["period"]: each["measurements"]["visits.visits"] for each in earlier}
     recipe = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))
-    (step,) = recipe["steps"]
+    step = recipe["steps"][0]
     with (bundle / step["file"]).open(encoding="utf-8") as file:
         draws[MONTHS[-1]] = [int(row["value"]) for row in csv.DictReader(file)]
     assert tuple(told["periods"]) == MONTHS
@@ -106,6 +114,50 @@ def test_a_stranger_works_every_number_out_by_the_recipe(released: Path) -> None
         for each in told["sums"]:
             wanted = "" if each["count"] is None else str(float(Fraction(sum(parts[-each["count"] :]), 1000)))
             assert row[each["number"]] == wanted or float(row[each["number"]]) == float(wanted)
+
+
+def test_a_stranger_works_means_and_ratios_out_by_the_recipe(released: Path) -> None:
+    bundle = released / "releases" / "visits" / MONTHS[-1]
+    recipe = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))
+    _, told = recipe["series"]
+    files = {each["step"]: each for each in recipe["steps"]}
+    earlier = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted((bundle / "earlier").iterdir())}
+    with (bundle / "tables" / "waits.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for made in told["made"]:
+        parts = []
+        for step in made["inputs"]:
+            draws = {each["period"]: each["measurements"][step] for each in earlier.values()}
+            with (bundle / files[step]["file"]).open(encoding="utf-8") as file:
+                drawn = [row for row in csv.DictReader(file) if row.get("step", step) == step]
+            draws[MONTHS[-1]] = [int(row["value"]) for row in drawn]
+            parts.append(_periods(told["band"], [draws[period] for period in told["periods"]]))
+        numbers = {
+            made["measure"]: 1,
+            **{each["number"]: each["count"] for each in told["sums"] if each["of"] == made["measure"]},
+        }
+        for name, count in numbers.items():
+            for cell, row in enumerate(rows):
+                terms = {f"x{at}": Fraction(sum(each[cell][-count:]), 1000) for at, each in enumerate(parts, start=1)}
+                blank = any(eval(each, {}, terms) for each in made["blank"])  # noqa: S307 - our own formula
+                value = "" if blank else eval(made["formula"], {"clip": lambda x, a, b: min(max(x, a), b)}, terms)  # noqa: S307
+                assert row[name] == value == "" or float(row[name]) == pytest.approx(float(value))
+                assert blank or float(row[f"{name}_lower"]) <= float(row[name]) <= float(row[f"{name}_upper"])
+
+
+def _periods(band: list[int], draws: list[list[int]]) -> list[list[int]]:
+    """By cell the parts of every period."""
+    first, *others = band
+    found = []
+    for drawn in zip(*draws, strict=True):
+        exact: list[int] = []
+        for each in drawn:
+            left = each * 2**40
+            for number, before in zip(others, reversed(exact), strict=False):
+                left -= number * before
+            exact.append(left // first)
+        found.append([(each * 1000 + 2**39) // 2**40 for each in exact])
+    return found
 
 
 def test_bundles_are_checked_alone_and_with_those_before_them(folder: Path) -> None:
