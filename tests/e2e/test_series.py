@@ -139,8 +139,8 @@ def test_a_stranger_works_means_and_ratios_out_by_the_recipe(released: Path) -> 
         for name, count in numbers.items():
             for cell, row in enumerate(rows):
                 terms = {f"x{at}": Fraction(sum(each[cell][-count:]), 1000) for at, each in enumerate(parts, start=1)}
-                blank = any(eval(each, {}, terms) for each in made["blank"])  # noqa: S307 - our own formula
-                value = "" if blank else eval(made["formula"], {"clip": lambda x, a, b: min(max(x, a), b)}, terms)  # noqa: S307
+                blank = any(eval(each, {}, terms) for each in made["blank"])
+                value = "" if blank else eval(made["formula"], {"clip": lambda x, a, b: min(max(x, a), b)}, terms)
                 assert row[name] == value == "" or float(row[name]) == pytest.approx(float(value))
                 assert blank or float(row[f"{name}_lower"]) <= float(row[name]) <= float(row[f"{name}_upper"])
 
