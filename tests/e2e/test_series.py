@@ -275,3 +275,39 @@ def test_a_month_whose_rows_have_changed_stops_the_series_before_it_is_charged(f
         "\n".join([lines[0], *reversed(lines[1:]), "2024-01-09,f,3", "2024-09-09,f,3"]) + "\n", encoding="utf-8"
     )
     assert "published" in command(folder, "run", "spec.yaml", "--direct", "--period", "2024-05")
+
+
+def test_a_skipped_month_and_one_that_is_replaced(tmp_path: Path) -> None:
+    """One account with one sum: the month whose rows were lost is left out, and the newest is drawn and charged again."""
+    rows = [(f"{month}-05", "fm"[at % 2], at % 9) for month in (MONTHS[0], *MONTHS[2:]) for at in range(300)]
+    policy = POLICY.replace(
+        " parallel: month, time: {column: day, type: date},\n     lifetime: {epsilon: 4", "\n     lifetime: {epsilon: 9"
+    )
+    spec = SPEC.replace("look_back: 3}", "look_back: 3, skip: [2024-02]}")
+    folder = one_table(tmp_path, spec, "day,sex,hours", rows, policy)
+    for period in (MONTHS[0], MONTHS[2], MONTHS[3]):
+        command(folder, "run", "spec.yaml", "--direct", "--period", period)
+
+    march, april = (_table(folder, period) for period in MONTHS[2:])
+    for before, row in zip(march, april, strict=True):
+        assert row["visits_ytd"] == row["visits_last_6"] == before["visits_last_2"] == ""
+        assert row["visits_ytd_status"] == "blank"
+        assert Decimal(row["visits_last_2"]) == Decimal(before["visits"]) + Decimal(row["visits"])
+        assert abs(float(row["visits"]) - 150) < 6 * float(row["visits_se"])
+    assert "FAIL" not in command(folder, "verify", f"releases/visits/{MONTHS[3]}")
+    told = (folder / "releases/visits" / MONTHS[3] / "accounting.html").read_text(encoding="utf-8")
+    assert "2024-02" in told
+
+    source = folder / "people.csv"
+    source.write_text(source.read_text(encoding="utf-8") + f"{MONTHS[3]}-09,f,3\n" * 400, encoding="utf-8")
+    command(folder, "run", "spec.yaml", "--direct", "--period", MONTHS[3], "--restate", "late rows")
+    again = _table(folder, MONTHS[3])
+    assert abs(float(again[0]["visits"]) - 550) < 6 * float(again[0]["visits_se"])
+    assert Decimal(again[1]["visits_last_2"]) == Decimal(march[1]["visits"]) + Decimal(again[1]["visits"])
+    command(folder, "run", "spec.yaml", "--direct", "--period", "2024-05")
+    assert Decimal(_table(folder, "2024-05")[0]["visits_last_2"]) == Decimal(again[0]["visits"]) + Decimal(
+        _table(folder, "2024-05")[0]["visits"]
+    )
+    assert "sound" in command(folder, "ledger", "check")
+    charges = json.loads(command(folder, "ledger", "log", "--json"))
+    assert json.dumps(charges).count('"reserve"') == 5

@@ -24,9 +24,7 @@ from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Worklo
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import round_up
 
-BEFORE_THE_FIRST = "reaches back before the first period of the series"
-
-__all__ = ["BEFORE_THE_FIRST", "error_of_sums", "mean_noise", "outputs", "reach_of"]
+__all__ = ["error_of_sums", "mean_noise", "outputs", "reach_of"]
 
 
 def outputs(
@@ -211,7 +209,7 @@ def _of_periods(query: PlannedQuery, label: str, steps: Mapping[str, Measured], 
     if series is None or asked.sum_of is None or not len(shared) == len(fed) == len(feeds):
         raise ValueError(f"{query.name}.{label} is a sum of periods that share no noise")
     length = series.length(asked.sum_of)
-    found = Expected(why_null=BEFORE_THE_FIRST)
+    found = Expected(why_null=series.why_blank(asked.sum_of))
     if length is not None:
         laws = [law_of_sum(draw, step.scale, length) for step, draw in shared]
         if len(fed) == 1:

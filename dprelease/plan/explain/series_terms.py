@@ -65,4 +65,8 @@ def differing_terms(one: ReleasePlan, of_one: PlannedQuery, other: ReleasePlan) 
     if of_other is None or of_other.series is None:
         return "the query, which has no series there"
     mine, theirs = series_terms(one, of_one), series_terms(other, of_other)
-    return next((name for name, said in mine.items() if said != theirs[name]), "")
+    differs = next((name for name, said in mine.items() if said != theirs[name]), "")
+    series, past = of_one.series, of_other.series.periods
+    if not differs and series is not None and series.periods[: len(past)] != past:
+        return "which periods are skipped"
+    return differs

@@ -25,7 +25,7 @@ from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.unscaled import UnscaledStep, additive
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.unit import Neighboring
-from dprelease.spec.checks.series import PERIODS_OF_A_YEAR, band_of, kind_of_period
+from dprelease.spec.checks.series import PERIODS_OF_A_YEAR, band_of, kind_of_period, skipped_by
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.series import SeriesSpec
 from dprelease.spec.period import periods, span
@@ -90,9 +90,8 @@ def lowered_series(
         groupings: Of each query its rows and cells.
         measures: Of each query its measures, as they are planned.
     """
-    relation, period = spec.privacy.neighboring, spec.release.period
     return {
-        name: _lowered(name, query, measures[name], groupings[name], catalog, relation, period)
+        name: _lowered(name, query, measures[name], groupings[name], catalog, spec)
         for name, query in spec.queries.items()
         if query.series is not None
     }
@@ -104,16 +103,19 @@ def _lowered(
     measures: Mapping[str, Measure],
     grouping: Grouping,
     catalog: Catalog,
-    relation: Neighboring,
-    period: str,
+    spec: ReleaseSpec,
 ) -> LoweredSeries:
+    relation, period = spec.privacy.neighboring, spec.release.period
     series, kind, own = query.series, kind_of_period(period), span(period)
     if series is None or kind is None or own is None:
         raise ValueError("only a query with a series, of a period of the calendar, shares noise with other periods")
     year = PERIODS_OF_A_YEAR.get(kind)
     band = band_of(series, year or 1)
+    every = periods(series.from_, kind, own[0])
+    skipped = tuple(each for each in every if each in skipped_by(spec, series))
     planned = PlannedSeries(
-        periods=periods(series.from_, kind, own[0]),
+        periods=tuple(each for each in every if each not in skipped),
+        skipped=skipped,
         sums=series.sums,
         band=band,
         year=year,

@@ -28,7 +28,13 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
     if query is None or not query.compare:
         return []
     shown = {each.name: each.shown for each in table.measures}
-    return [*_sums(query, shown), *_shares(query, shown), *_earlier(plan, query, facts, shown), *marks_words(table)]
+    return [
+        *_sums(query, shown),
+        *_skipped(query),
+        *_shares(query, shown),
+        *_earlier(plan, query, facts, shown),
+        *marks_words(table),
+    ]
 
 
 def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
@@ -48,6 +54,15 @@ def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
             "{names}: of all these periods together, made of their sums and not of the numbers of each period; the "
             "intervals take into account that the noise is shared.",
             names=", ".join(made),
+        )
+
+
+def _skipped(query: PlannedQuery) -> Iterator[str]:
+    if query.series is not None and query.series.skipped:
+        yield phrase(
+            "{name}: nothing was ever read of {periods}, and sums with such a period are blank.",
+            name=query.name,
+            periods=", ".join(query.series.skipped),
         )
 
 
@@ -179,3 +194,4 @@ def shared_words(plan: ReleasePlan) -> Iterator[str]:
                 name=query.name,
                 periods=", ".join(read),
             )
+        yield from _skipped(query)

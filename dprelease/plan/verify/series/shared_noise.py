@@ -136,9 +136,12 @@ def _check_periods(plan: ReleasePlan, query: PlannedQuery, series: PlannedSeries
     require(len(series.periods) >= 1, f"{query.name} is a series of no periods")
     require(series.periods[-1] == plan.release.period, f"{query.name} is of a series that ends with another period")
     days = [_days(each) for each in series.periods]
-    one_after_the_other = all(before[1] == after[0] for before, after in pairwise(days))
-    kinds = {_kind(first, last) for first, last in days}
-    require(one_after_the_other and len(kinds) == 1, f"{query.name} is of periods that do not follow one another")
+    whole = sorted((*days, *map(_days, series.skipped)))
+    one_after_the_other = all(before[1] == after[0] for before, after in pairwise(whole)) and days == sorted(days)
+    ends = (whole[0], whole[-1]) == (days[0], days[-1])
+    kinds = {_kind(first, last) for first, last in whole}
+    in_order = one_after_the_other and ends and len(kinds) == 1
+    require(in_order, f"{query.name} is of periods that do not follow one another")
     year = {"month": 12, "quarter": 4}.get(kinds.pop())
     require(series.year == year, f"{query.name} is of a series with another year")
     per = plan.unit.per
@@ -270,11 +273,15 @@ def _rows_expected(query: PlannedQuery, label: str) -> int | None:
 
 
 def _length(series: PlannedSeries, asked: ComparedNumber) -> int | None:
-    """Of how many periods a sum is, counted back to the one that begins a year."""
-    if asked.sum_of != "ytd":
-        return asked.sum_of
+    """Of how many periods a sum is, counted back to the one that begins a year; None: one of them is not there."""
+    after = _days(series.periods[-1])[1]
     for back, each in enumerate(reversed(series.periods), 1):
-        if (_days(each)[0].month, _days(each)[0].day) == (1, 1):
+        days = _days(each)
+        if days[1] != after:
+            return None
+        after = days[0]
+        begins = asked.sum_of == "ytd" and (days[0].month, days[0].day) == (1, 1)
+        if begins or asked.sum_of == back:
             return back
     return None
 
