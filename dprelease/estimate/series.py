@@ -12,9 +12,7 @@ is that of one z times the sum of their squares. Everything here is exact: weigh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,11 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.series.band import Band, BandDraw
-from dprelease.noise.weighted_sums import WeightedLaw
+from dprelease.noise.weighted_sums import RoundedLaw, WeightedLaw
 
 __all__ = [
     "PARTS",
-    "SharedNoiseLaw",
     "endless_variance",
     "law_of_sum",
     "newest",
@@ -163,30 +160,8 @@ def _fades(numbers: Sequence[int]) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class SharedNoiseLaw:
-    """The law of an estimate that is made of the draws of a series, in grid steps.
-
-    Attributes:
-        noise: Of the weighted sum of the draws' noise.
-        rounding: How far the rounding of its periods to ``PARTS`` of a step can move it at most.
-    """
-
-    noise: WeightedLaw
-    rounding: float
-
-    @property
-    def variance(self) -> float:
-        """An upper bound of the mean squared error: the noise, moved as far as rounding can move it."""
-        return (math.sqrt(self.noise.variance) + self.rounding) ** 2
-
-    def margin(self, confidence: Fraction) -> float:
-        """An m with P(|error| <= m) >= confidence."""
-        return self.noise.margin(confidence) + self.rounding
-
-
 @lru_cache(maxsize=1 << 10)
-def law_of_sum(draw: BandDraw, scale: Fraction, length: int = 1) -> SharedNoiseLaw:
+def law_of_sum(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:
     """The law of the sum of the last periods, after a draw of a series.
 
     Args:
@@ -197,7 +172,7 @@ def law_of_sum(draw: BandDraw, scale: Fraction, length: int = 1) -> SharedNoiseL
     weights = sum_weights(draw.band, draw.number, length)
     variance = float(scale) ** 2
     parts = tuple((abs(float(weight)), 1, variance) for weight in weights if weight)
-    return SharedNoiseLaw(WeightedLaw(parts, gaussian=True), length * 0.5 / PARTS * (1 + 1e-6))
+    return RoundedLaw(WeightedLaw(parts, gaussian=True), length * 0.5 / PARTS * (1 + 1e-6))
 
 
 def periods_from_draws(band: Band, draws: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.int64]]:

@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WeightedLaw", "normal_reach", "reach_of_gaussians", "reach_of_sum", "widest"]
+__all__ = ["RoundedLaw", "WeightedLaw", "normal_reach", "reach_of_gaussians", "reach_of_sum", "widest"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -104,6 +104,28 @@ class WeightedLaw:
     def ripples(self) -> tuple[float, ...]:
         """Of Gaussian draws the ripple at each h (the module says of what)."""
         return _ripples(self)
+
+
+@dataclass(frozen=True)
+class RoundedLaw:
+    """The law of a weighted sum of draws that was rounded, in grid steps.
+
+    Attributes:
+        noise: Of the weighted sum.
+        rounding: How far rounding can move it at most.
+    """
+
+    noise: WeightedLaw
+    rounding: float
+
+    @property
+    def variance(self) -> float:
+        """An upper bound of the mean squared error: the noise, moved as far as rounding can move it."""
+        return (math.sqrt(self.noise.variance) + self.rounding) ** 2
+
+    def margin(self, confidence: Fraction) -> float:
+        """An m with P(|error| <= m) >= confidence."""
+        return self.noise.margin(confidence) + self.rounding
 
 
 @lru_cache(maxsize=1 << 12)

@@ -45,7 +45,7 @@ from dprelease.noise.mechanisms.residual import draw_residual
 from dprelease.noise.mechanisms.shared import draw_together
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
-from dprelease.release.data.earlier_periods import at_period, before
+from dprelease.release.data.earlier_periods import at_period, periods_read
 from dprelease.release.data.sources import Pinned, tables_read
 
 __all__ = ["Box", "DataSource", "draw_batch", "hidden", "selected_keys"]
@@ -178,13 +178,13 @@ class _Run:
 
     def _of_earlier_periods(self, step: Step, secret: bytes) -> list[Box]:
         """What a draw of a series reads beside its own period, the newest first: the same of the rows of each."""
-        count = 0 if step.series is None else len(step.series.read)
+        read = () if step.series is None else periods_read(self.identity[1], step.series)
         (grouping,), (quantity,) = self.batch.groupings(step), self.batch.asked(step)
         found = []
-        for period in before(self.identity[1], count)[1:]:
+        for period in read[1:]:
             catalog = at_period(self.source.catalog, self.batch.table, period)
             found.append(self._aggregate(grouping, [quantity], secret, None, catalog)[quantity])
-        if len(found) != count - 1:
+        if step.series is None or len(found) != len(step.series.read) - 1:
             raise BrokenPromiseError(f"step {step.id} reads periods that there are not")
         return found
 

@@ -6,12 +6,17 @@ noise and the rows is held against the stored plans of the earlier periods befor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dprelease.errors import LedgerError, Problem, SpecError
 from dprelease.ledger import Ledger, Reservation
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.series_terms import differing_terms
+from dprelease.spec.period import span
 
 __all__ = ["has_series", "refuse_series", "require_series"]
+
+_THERE = ("open", "closed")
 
 
 def has_series(plan: ReleasePlan) -> bool:
@@ -41,22 +46,27 @@ def require_series(ledger: Ledger, plan: ReleasePlan, *, restates: bool, accepts
         accepts: Whether other data than before shall be read for it.
 
     Raises:
-        LedgerError: DPR-L340, a period before it was not published; DPR-L341, by other terms; DPR-L344, a period of a
-            series shall be replaced, or go on with other data.
+        LedgerError: DPR-L340, a period before it was not published; DPR-L341, by other terms; DPR-L344, it shall go on
+            with other data; DPR-L330, it skips a period that is there; DPR-L331, it shall be replaced, and later
+            periods are made of it; DPR-L332, it shall be replaced, and its account keeps sums by time.
     """
     if not has_series(plan):
         return
     name, own = plan.release.name, plan.release.period
-    if restates or accepts:
+    if accepts:
         raise LedgerError(
-            f"{name} {own} shares its noise with other periods: "
-            + ("it cannot be replaced yet" if restates else "it cannot go on with other data"),
+            f"{name} {own} shares its noise with other periods: it cannot go on with other data",
             detail="later sums are made of what was measured, and its rows are read again by later periods",
             hint=f"begin a new series in the spec, `from: {own}`, under another name of the release",
             code="DPR-L344",
         )
     known = _last(ledger, name)
+    if restates:
+        _require_restatable(plan, known)
     for query in plan.queries:
+        for period in () if query.series is None else query.series.skipped:
+            if period in known and known[period].state in _THERE:
+                raise _skips_what_is_there(name, own, period, known[period])
         for period in () if query.series is None else query.series.periods[:-1]:
             reservation = known.get(period)
             if reservation is None or reservation.state != "closed":
@@ -71,6 +81,51 @@ def require_series(ledger: Ledger, plan: ReleasePlan, *, restates: bool, accepts
                     hint=f"put the spec back as it was; or begin a new series: `from: {own}`",
                     code="DPR-L341",
                 )
+
+
+def _require_restatable(plan: ReleasePlan, known: Mapping[str, Reservation]) -> None:
+    """Refuse to draw a period again that later ones are made of, or whose account could not be charged for it.
+
+    The draw is one more of the same rows: a unit of a period j before it loses the square of the band's number at the
+    distance of the two, over S of what its own period was charged. Charged again in full, an account with one sum has
+    more than that, for every j; sums by time would need a part in each of them.
+    """
+    name, own = plan.release.name, plan.release.period
+    later = [
+        period
+        for period, each in known.items()
+        if (span(period) or ()) > (span(own) or ()) and each.state != "given_up"
+    ]
+    if later:
+        raise LedgerError(
+            f"{name} {own} cannot be replaced: {', '.join(sorted(later))} was made of its draw and of its rows",
+            detail="numbers of a series are never revised; nothing was charged",
+            hint="replace the newest period alone; or begin a new series under another name of the release",
+            code="DPR-L331",
+        )
+    for account in plan.accounts:
+        if account.stretch is not None:
+            band = next(query.series.band for query in plan.queries if query.series is not None)
+            parts = [100 * float(each * each) / band.squared for each in band.coefficients]
+            raise LedgerError(
+                f"{name} {own} cannot be replaced: another draw reads rows of {len(parts)} periods, and account "
+                f"{account.name} keeps a sum for each {account.stretch}",
+                detail=f"it would cost {parts[0]:.1f} % of a period's charge to {own}, and "
+                f"{', '.join(f'{each:.1f}' for each in parts[1:])} % to those before it; nothing was charged",
+                hint=f"begin a new series, `from: {own}`, under another name of the release",
+                code="DPR-L332",
+            )
+
+
+def _skips_what_is_there(name: str, own: str, period: str, reservation: Reservation) -> LedgerError:
+    found = "is being released" if reservation.state == "open" else "was published"
+    return LedgerError(
+        f"{name} {own} skips {period}, which {found}",
+        detail="a period is skipped where nothing can be read of it; nothing was charged",
+        hint=f"take {period} out of `skip`; one that was begun and cannot be finished is ended first: "
+        f"`dprelease run SPEC --period {period} --give-up REASON`",
+        code="DPR-L330",
+    )
 
 
 def _last(ledger: Ledger, name: str) -> dict[str, Reservation]:

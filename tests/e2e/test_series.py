@@ -19,6 +19,14 @@ pytestmark = pytest.mark.slow
 
 MONTHS = ("2024-01", "2024-02", "2024-03", "2024-04")
 SPEC = swapped((SERIES, "series: {from: 2024-01, sums: [2, 6, ytd], look_back: 3}"), ("epsilon: 1/2", "epsilon: 2"))
+SPEC += """\
+  waits:
+    table: visits
+    by: [sex]
+    measures: {late: {count: rows, where: 'hours > 3'}, rows: {count: rows}, wait: {mean: hours, clip: [0, 10]},
+      share: {ratio: [late, rows], show: percent}}
+    series: {from: 2024-01, sums: [2, ytd], look_back: 3}
+"""
 SPEC += "publish: {formats: [csv, parquet, html, json], certificate: false}\n"
 
 
@@ -84,11 +92,11 @@ def test_numbers_are_near_the_truth(released: Path) -> None:
 
 def test_a_stranger_works_every_number_out_by_the_recipe(released: Path) -> None:
     bundle = released / "releases" / "visits" / MONTHS[-1]
-    (told,) = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))["series"]
+    told, _ = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))["series"]
     earlier = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((bundle / "earlier").iterdir())]
     draws = {each["period"]: each["measurements"]["visits.visits"] for each in earlier}
     recipe = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))
-    (step,) = recipe["steps"]
+    step = recipe["steps"][0]
     with (bundle / step["file"]).open(encoding="utf-8") as file:
         draws[MONTHS[-1]] = [int(row["value"]) for row in csv.DictReader(file)]
     assert tuple(told["periods"]) == MONTHS
@@ -106,6 +114,50 @@ def test_a_stranger_works_every_number_out_by_the_recipe(released: Path) -> None
         for each in told["sums"]:
             wanted = "" if each["count"] is None else str(float(Fraction(sum(parts[-each["count"] :]), 1000)))
             assert row[each["number"]] == wanted or float(row[each["number"]]) == float(wanted)
+
+
+def test_a_stranger_works_means_and_ratios_out_by_the_recipe(released: Path) -> None:
+    bundle = released / "releases" / "visits" / MONTHS[-1]
+    recipe = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))
+    _, told = recipe["series"]
+    files = {each["step"]: each for each in recipe["steps"]}
+    earlier = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted((bundle / "earlier").iterdir())}
+    with (bundle / "tables" / "waits.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for made in told["made"]:
+        parts = []
+        for step in made["inputs"]:
+            draws = {each["period"]: each["measurements"][step] for each in earlier.values()}
+            with (bundle / files[step]["file"]).open(encoding="utf-8") as file:
+                drawn = [row for row in csv.DictReader(file) if row.get("step", step) == step]
+            draws[MONTHS[-1]] = [int(row["value"]) for row in drawn]
+            parts.append(_periods(told["band"], [draws[period] for period in told["periods"]]))
+        numbers = {
+            made["measure"]: 1,
+            **{each["number"]: each["count"] for each in told["sums"] if each["of"] == made["measure"]},
+        }
+        for name, count in numbers.items():
+            for cell, row in enumerate(rows):
+                terms = {f"x{at}": Fraction(sum(each[cell][-count:]), 1000) for at, each in enumerate(parts, start=1)}
+                blank = any(eval(each, {}, terms) for each in made["blank"])
+                value = "" if blank else eval(made["formula"], {"clip": lambda x, a, b: min(max(x, a), b)}, terms)
+                assert row[name] == value == "" or float(row[name]) == pytest.approx(float(value))
+                assert blank or float(row[f"{name}_lower"]) <= float(row[name]) <= float(row[f"{name}_upper"])
+
+
+def _periods(band: list[int], draws: list[list[int]]) -> list[list[int]]:
+    """By cell the parts of every period."""
+    first, *others = band
+    found = []
+    for drawn in zip(*draws, strict=True):
+        exact: list[int] = []
+        for each in drawn:
+            left = each * 2**40
+            for number, before in zip(others, reversed(exact), strict=False):
+                left -= number * before
+            exact.append(left // first)
+        found.append([(each * 1000 + 2**39) // 2**40 for each in exact])
+    return found
 
 
 def test_bundles_are_checked_alone_and_with_those_before_them(folder: Path) -> None:
@@ -223,3 +275,39 @@ def test_a_month_whose_rows_have_changed_stops_the_series_before_it_is_charged(f
         "\n".join([lines[0], *reversed(lines[1:]), "2024-01-09,f,3", "2024-09-09,f,3"]) + "\n", encoding="utf-8"
     )
     assert "published" in command(folder, "run", "spec.yaml", "--direct", "--period", "2024-05")
+
+
+def test_a_skipped_month_and_one_that_is_replaced(tmp_path: Path) -> None:
+    """One account with one sum: the month whose rows were lost is left out, and the newest is drawn and charged again."""
+    rows = [(f"{month}-05", "fm"[at % 2], at % 9) for month in (MONTHS[0], *MONTHS[2:]) for at in range(300)]
+    policy = POLICY.replace(
+        " parallel: month, time: {column: day, type: date},\n     lifetime: {epsilon: 4", "\n     lifetime: {epsilon: 9"
+    )
+    spec = SPEC.replace("look_back: 3}", "look_back: 3, skip: [2024-02]}")
+    folder = one_table(tmp_path, spec, "day,sex,hours", rows, policy)
+    for period in (MONTHS[0], MONTHS[2], MONTHS[3]):
+        command(folder, "run", "spec.yaml", "--direct", "--period", period)
+
+    march, april = (_table(folder, period) for period in MONTHS[2:])
+    for before, row in zip(march, april, strict=True):
+        assert row["visits_ytd"] == row["visits_last_6"] == before["visits_last_2"] == ""
+        assert row["visits_ytd_status"] == "blank"
+        assert Decimal(row["visits_last_2"]) == Decimal(before["visits"]) + Decimal(row["visits"])
+        assert abs(float(row["visits"]) - 150) < 6 * float(row["visits_se"])
+    assert "FAIL" not in command(folder, "verify", f"releases/visits/{MONTHS[3]}")
+    told = (folder / "releases/visits" / MONTHS[3] / "accounting.html").read_text(encoding="utf-8")
+    assert "2024-02" in told
+
+    source = folder / "people.csv"
+    source.write_text(source.read_text(encoding="utf-8") + f"{MONTHS[3]}-09,f,3\n" * 400, encoding="utf-8")
+    command(folder, "run", "spec.yaml", "--direct", "--period", MONTHS[3], "--restate", "late rows")
+    again = _table(folder, MONTHS[3])
+    assert abs(float(again[0]["visits"]) - 550) < 6 * float(again[0]["visits_se"])
+    assert Decimal(again[1]["visits_last_2"]) == Decimal(march[1]["visits"]) + Decimal(again[1]["visits"])
+    command(folder, "run", "spec.yaml", "--direct", "--period", "2024-05")
+    assert Decimal(_table(folder, "2024-05")[0]["visits_last_2"]) == Decimal(again[0]["visits"]) + Decimal(
+        _table(folder, "2024-05")[0]["visits"]
+    )
+    assert "sound" in command(folder, "ledger", "check")
+    charges = json.loads(command(folder, "ledger", "log", "--json"))
+    assert json.dumps(charges).count('"reserve"') == 5

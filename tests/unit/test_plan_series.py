@@ -15,6 +15,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.series_terms import differing_terms
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.event import DiscreteGaussian
+from dprelease.release.data.earlier_periods import periods_read
 from tests.planned import half_sensitivity
 
 from .series_example import SERIES, series_plan, with_step
@@ -90,6 +91,37 @@ def test_independent_months_cost_the_same_and_sums_of_them_err_more() -> None:
     assert (found["visits_last_12"][0] or 0) / (math.sqrt(12) * months) == pytest.approx(0.69, abs=0.02)
 
 
+def test_a_skipped_month_is_no_part_of_the_series_and_sums_with_it_are_blank() -> None:
+    changes = (SERIES, SERIES.replace("}", ", skip: [2024-02, 2024-09]}")), ("period: 2024-03", "period: 2024-05")
+    plan, whole = series_plan(*changes), series_plan(("period: 2024-03", "period: 2024-04"))
+    (step,), (series,) = plan.steps, [query.series for query in plan.queries]
+
+    assert verify(plan) == plan.loss[plan.certified]
+    assert series is not None
+    assert step.series is not None
+    assert (series.periods, series.skipped) == (("2024-01", "2024-03", "2024-04", "2024-05"), ("2024-02",))
+    assert periods_read("2024-05", step.series) == ("2024-05", "2024-04", "2024-03", "2024-01")
+    assert step.sensitivity == whole.steps[0].sensitivity
+    found, why = told(plan), {each.measure: each.why_null for each in plan.outputs}
+    assert (found["visits"], found["visits_last_3"]) == (told(whole)["visits"], told(whole)["visits_last_3"])
+    assert (found["visits_ytd"][0], why["visits_ytd"]) == (None, "has a period that was skipped")
+    assert why["visits_last_12"] == "reaches back before the first period of the series"
+    assert '"skipped"' in plan.canonical()
+    assert '"skipped"' not in whole.canonical()
+
+
+@pytest.mark.parametrize("measure", ["visits_ytd", "visits_last_3"])
+def test_a_sum_with_a_skipped_month_is_told_by_no_plan(measure: str) -> None:
+    plan = series_plan((SERIES, SERIES.replace("}", ", skip: [2024-02]}")))
+    lied = tuple(
+        each.model_copy(update={"standard_error": "99", "margin": "199"}) if each.measure == measure else each
+        for each in plan.outputs
+    )
+
+    with pytest.raises(BrokenPromiseError, match="not at all"):
+        verify(plan.model_copy(update={"outputs": lied}))
+
+
 def test_the_plan_is_the_same_every_time() -> None:
     assert series_plan().fingerprint() == ReleasePlan.from_canonical(series_plan().canonical()).fingerprint()
 
@@ -137,6 +169,8 @@ BAND = Band(coefficients=(4096,))
         (lambda plan: _series(plan, periods=("2024-01", "2024-03")), "do not follow one another"),
         (lambda plan: _series(plan, periods=("2024-01", "2024-02")), "ends with another period"),
         (lambda plan: _series(plan, periods=("2024-02", "2024-03")), "no draw of its series"),
+        (lambda plan: _series(plan, periods=("2024-01", "2024-03"), skipped=("2024-02",)), "no draw of its"),
+        (lambda plan: _series(plan, skipped=("2023-12",)), "do not follow one another"),
         (lambda plan: _series(plan, year=4), "another year"),
         (lambda plan: _series(plan, band=BAND), "no draw of its series"),
         (lambda plan: plan.model_copy(update={"unit": plan.unit.model_copy(update={"entity": "person"})}), "all of them"),

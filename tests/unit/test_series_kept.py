@@ -16,6 +16,7 @@ from dprelease.errors import LedgerError, SpecError
 from dprelease.ledger import Charge
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document.account import Parallel
 from dprelease.release.data.earlier_periods import digests_of_rows, require_same_rows
 from dprelease.release.series import has_series, refuse_series, require_series
 from tests.ledgers import SQLiteLedger, key
@@ -82,8 +83,48 @@ def test_a_month_by_other_terms_is_refused(ledger: SQLiteLedger) -> None:
     )
 
 
-def test_a_month_is_neither_replaced_nor_read_from_other_data(ledger: SQLiteLedger) -> None:
-    assert "DPR-L344" in refused(ledger, month("2024-01"), restates=True)
+def test_the_newest_month_alone_is_replaced_and_only_where_all_is_one_sum(ledger: SQLiteLedger) -> None:
+    """The account of a plan without a policy has one sum: charged again in full, it has more than any month loses."""
+    assert all(account.stretch is None for account in month("2024-01").accounts)
+    for period in MONTHS[:2]:
+        charged(ledger, month(period))
+    require_series(ledger, month("2024-02"), restates=True, accepts=False)
+    assert "DPR-L331" in (said := refused(ledger, month("2024-01"), restates=True))
+    assert "2024-02 was made of its draw" in said
+
+    by_month = tuple(
+        account.model_copy(update={"parallel": Parallel(per="month", column="day", type="date")})
+        for account in month("2024-02").accounts
+    )
+    apart = month("2024-02").model_copy(update={"accounts": by_month})
+    assert "DPR-L332" in (said := refused(ledger, apart, restates=True))
+    assert "12 periods" in said
+
+
+def test_a_month_that_is_skipped_was_never_released(ledger: SQLiteLedger) -> None:
+    skips = (SERIES, SERIES.replace("}", ", skip: [2024-02]}"))
+    charged(ledger, month("2024-01", skips))
+    require_series(ledger, month("2024-03", skips), restates=False, accepts=False)
+
+    charged(ledger, month("2024-02"), close=False)
+    assert "DPR-L330" in (said := refused(ledger, month("2024-03", skips)))
+    assert "2024-02, which is being released" in said
+
+
+def test_what_is_skipped_is_skipped_for_ever(ledger: SQLiteLedger) -> None:
+    skips = (SERIES, SERIES.replace("}", ", skip: [2024-02]}"))
+    for period in ("2024-01", "2024-03"):
+        charged(ledger, month(period, skips))
+    require_series(ledger, month("2024-04", skips), restates=False, accepts=False)
+    assert list(ledger.check()) == []
+
+    for period in ("2024-02", "2024-04"):
+        charged(ledger, month(period))
+    (found,) = ledger.check()
+    assert "2024-03 was charged by other terms: which periods are skipped differs" in found
+
+
+def test_a_month_is_not_read_from_other_data(ledger: SQLiteLedger) -> None:
     assert "other data" in refused(ledger, month("2024-01"), accepts=True)
     without = month("2024-01", (SERIES, "title: t"))
     require_series(ledger, without, restates=True, accepts=True)

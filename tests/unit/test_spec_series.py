@@ -91,12 +91,14 @@ def test_what_of_the_release_does_not_go_with_a_series_is_refused(written: str) 
 @pytest.mark.parametrize(
     ("measures", "kind"),
     [
-        ("{visits: {mean: hours, clip: [0, 10]}}", "mean"),
+        ("{visits: {variance: hours, clip: [0, 10]}}", "variance"),
+        ("{visits: {count: rows}, mean: {mean: hours, clip: [0, 10]}, odd: {ratio: [mean, visits]}}", "'mean'"),
+        ("{visits: {sum: hours, clip: {private: true, within: [0, 20]}}}", "clip"),
         ("{visits: {quantiles: hours, at: [0.5], clip: [0, 10]}}", "quantile"),
         ("{visits: {count_distinct: hours}}", "count_distinct"),
     ],
 )
-def test_only_counts_and_sums_make_series(measures: str, kind: str) -> None:
+def test_only_what_follows_from_counts_and_sums_makes_a_series(measures: str, kind: str) -> None:
     found = [each for each in problems((MEASURES, f"measures: {measures}")) if each.code == "DPR-S763"]
 
     assert len(found) == 1
@@ -159,3 +161,21 @@ def test_a_sum_has_a_name_of_its_own() -> None:
     found = problems(column, (BY, "by: [sex, visits_ytd]"))
 
     assert [each.code for each in found] == ["DPR-S768"]
+
+
+@pytest.mark.parametrize(
+    ("skip", "code"),
+    [("[2023-12]", "S770"), ("[2024-Q1]", "S770"), ("[2024-03]", "S771"), ("[2024-01]", "S771"), ("[2024-02]", "")],
+)
+def test_periods_of_the_series_are_skipped_and_neither_the_first_nor_the_own_one(skip: str, code: str) -> None:
+    found = problems((SERIES, SERIES.replace("}", f", skip: {skip}}}")))
+
+    assert [each.code for each in found] == ([f"DPR-{code}"] if code else [])
+
+
+@pytest.mark.parametrize("catch_up", ["latest", "none"])
+def test_a_schedule_that_leaves_periods_out_is_refused(catch_up: str) -> None:
+    schedule = 'schedule: {cron: "0 6 5 * *", period: month, timezone: UTC, not_before: 4d, catch_up: ' + catch_up + "}"
+    found = problems((SERIES, f"{SERIES}\n{schedule}"))
+
+    assert "DPR-S772" in [each.code for each in found]

@@ -18,11 +18,11 @@ series goes on. Proof: docs/proofs/series.md. The numbers are found in ``catalog
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.privacy.event import Sensitivity
 
 __all__ = ["GRAIN", "MOST_PERIODS", "Band", "BandDraw", "SumOf", "lengths_of", "sum_name"]
@@ -135,16 +135,19 @@ class Band(Value):
         )
 
 
-class BandDraw(Value):
+class BandDraw(GrownValue):
     """One draw of a series.
 
     Attributes:
         band: By which every draw of the series weights its periods.
         number: Which draw it is, the first one being 1; so many periods there are.
+        skipped: Periods before its own of which nothing was ever read: the next one takes the place of each.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("skipped",)
     band: Band
     number: int = Field(ge=1)
+    skipped: tuple[str, ...] = ()
 
     @property
     def read(self) -> tuple[int, ...]:

@@ -98,10 +98,13 @@ class ComparedNumber(GrownValue):
                 column=columns.get(column, column),
                 key=key,
             )
-        if self.sum_of == "ytd":
-            return phrase("{measure} since the beginning of the year", measure=measure)
         if self.sum_of is not None:
-            return phrase("{measure} of the last {count} periods together", measure=measure, count=self.sum_of)
+            words = (
+                phrase("{measure} since the beginning of the year", measure=measure)
+                if self.sum_of == "ytd"
+                else phrase("{measure} of the last {count} periods together", measure=measure, count=self.sum_of)
+            )
+            return phrase("{words}, in percent", words=words) if self.show == "percent" else words
         if self.change_from == PREVIOUS:
             if self.show == "percent":
                 return phrase("by how many percent {measure} has grown since the period before", measure=measure)

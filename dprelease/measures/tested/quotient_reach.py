@@ -21,7 +21,7 @@ from dprelease.measures.tested.knorm_pairs import KNormPair
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
-from dprelease.noise.weighted_sums import WeightedLaw, normal_reach
+from dprelease.noise.weighted_sums import RoundedLaw, WeightedLaw, normal_reach
 
 __all__ = ["Draw", "box_margins", "reaches"]
 
@@ -72,9 +72,10 @@ def reaches(draws: tuple[Draw, ...], first: Floats, last: Floats, confidence: Fr
     enough = np.min([box, *(_split(draws, sizes, shares, 1 - confidence) for shares in _shares(len(draws)))], axis=0)
     if all(isinstance(each.law, DiscreteGaussianLaw) and each.law.scale >= _WIDE for each in draws):
         enough = np.minimum(enough, _coupled(draws, weights, confidence))
-    sums = [each.law for each in draws if isinstance(each.law, WeightedLaw) and each.law.gaussian]
+    sums = [found for each in draws if (found := _sum_of_gaussians(each.law)) is not None]
     if len(sums) == len(draws):
-        enough = np.minimum(enough, _nearly_normal(sums, weights, 1 - confidence))
+        moved = sum(size * rounding for size, (_, rounding) in zip(sizes, sums, strict=True))
+        enough = np.minimum(enough, _nearly_normal([law for law, _ in sums], weights, 1 - confidence) + moved)
     if len(draws) == 2:
         enough = np.minimum(enough, _exact(draws, weights, enough, 1 - confidence))
     return np.asarray(enough * (1 + _PAD))
@@ -109,6 +110,12 @@ def _coupled(draws: Sequence[Draw], weights: Sequence[Floats], confidence: Fract
     variance = sum((weight * scale) ** 2 for weight, scale in zip(weights, scales, strict=True))
     slack = sum(np.abs(weight) for weight in weights)
     return np.asarray((z * np.sqrt(variance) + slack).max(axis=0))
+
+
+def _sum_of_gaussians(law: Law) -> tuple[WeightedLaw, float] | None:
+    """A sum of discrete Gaussian draws, and how far it was moved by rounding at most; None of every other law."""
+    sums, rounding = (law.noise, law.rounding) if isinstance(law, RoundedLaw) else (law, 0.0)
+    return (sums, rounding) if isinstance(sums, WeightedLaw) and sums.gaussian else None
 
 
 def _nearly_normal(laws: Sequence[WeightedLaw], weights: Sequence[Floats], alpha: Fraction) -> Floats:

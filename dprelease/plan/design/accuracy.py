@@ -24,9 +24,7 @@ from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Worklo
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import round_up
 
-BEFORE_THE_FIRST = "reaches back before the first period of the series"
-
-__all__ = ["BEFORE_THE_FIRST", "error_of_sums", "mean_noise", "outputs", "reach_of"]
+__all__ = ["error_of_sums", "mean_noise", "outputs", "reach_of"]
 
 
 def outputs(
@@ -203,22 +201,30 @@ def _compared(
 
 
 def _of_periods(query: PlannedQuery, label: str, steps: Mapping[str, Measured], confidence: Fraction) -> Output:
-    """The accuracy of a sum of periods that share their noise."""
-    asked, series = query.compare[label], query.series
-    (feed,) = query.inputs[asked.measure]
-    step = steps[feed.step]
-    if series is None or asked.sum_of is None or not isinstance(step, Step) or step.series is None:
+    """The accuracy of a measure of several periods that share their noise; of a mean at so many times the rows."""
+    asked, series, measure = query.compare[label], query.series, query.measures[query.compare[label].measure]
+    feeds = query.inputs[asked.measure]
+    fed = [step for feed in feeds if isinstance(step := steps[feed.step], Step)]
+    shared = [(step, step.series) for step in fed if step.series is not None]
+    if series is None or asked.sum_of is None or not len(shared) == len(fed) == len(feeds):
         raise ValueError(f"{query.name}.{label} is a sum of periods that share no noise")
     length = series.length(asked.sum_of)
-    found = Expected(why_null=BEFORE_THE_FIRST)
+    found = Expected(why_null=series.why_blank(asked.sum_of))
     if length is not None:
-        law, unit = law_of_sum(step.series, step.scale, length), float(step.parts[feed.part].grid)
-        found = Expected(math.sqrt(law.variance) * unit, law.margin(confidence) * unit)
+        laws = [law_of_sum(draw, step.scale, length) for step, draw in shared]
+        if len(fed) == 1:
+            unit = float(fed[0].parts[0].grid)
+            found = Expected(math.sqrt(laws[0].variance) * unit, laws[0].margin(confidence) * unit)
+        else:
+            rows = expected_rows(query.expect, query.measures, asked.measure)
+            quantities, drawn = [step.parts[0] for step in fed], [step.id for step in fed]
+            count = None if rows is None else rows * length
+            found = measure.expected_tested(quantities, laws, confidence, count, drawn)
     return Output(
         query=query.name,
         table=query.table,
         measure=label,
-        steps=(step.id,),
+        steps=tuple(dict.fromkeys(step.id for step in fed)),
         standard_error=None if found.standard_error is None else round_up(Fraction(found.standard_error), 6),
         margin=None if found.margin is None else round_up(Fraction(found.margin), 6),
         why_null=found.why_null,

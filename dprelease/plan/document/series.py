@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,9 +12,12 @@ import numpy.typing as npt
 from dprelease.canonical import GrownValue
 from dprelease.catalog.series.band import Band, BandDraw, SumOf
 from dprelease.noise import Measurement
-from dprelease.spec.period import span
+from dprelease.spec.period import preceding, span
 
 __all__ = ["Draws", "PlannedSeries"]
+
+BEFORE_THE_FIRST = "reaches back before the first period of the series"
+SKIPPED = "has a period that was skipped"
 
 Draws = Mapping[str, Mapping[str, Sequence[int]]]
 """By period and step, what earlier releases measured."""
@@ -28,31 +32,36 @@ class PlannedSeries(GrownValue):
         band: By which every draw weights its periods.
         year: How many periods a year has; None: no whole number of them.
         minimize: Whose errors the band was made for.
+        skipped: Periods between the first one and the last one that are none of it: nothing was ever read of them.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ()
+    LATER: ClassVar[tuple[str, ...]] = ("skipped",)
     periods: tuple[str, ...]
     sums: tuple[SumOf, ...]
     band: Band
     year: int | None = None
     minimize: Literal["relative", "alike"] = "relative"
+    skipped: tuple[str, ...] = ()
 
     @property
     def draw(self) -> BandDraw:
         """The draw of the release's own period."""
-        return BandDraw(band=self.band, number=len(self.periods))
+        return BandDraw(band=self.band, number=len(self.periods), skipped=self.skipped)
 
     def read(self) -> Iterator[tuple[str, int]]:
         """The periods that are read for the draw with their numbers in it, the release's own first."""
         return zip(reversed(self.periods), self.band.coefficients, strict=False)
 
     def length(self, which: SumOf) -> int | None:
-        """Of how many periods a sum is now; None: it would reach back before the first period of the series.
+        """Of how many periods a sum is now; None: it reaches back before the first one, or to one that was skipped.
 
         >>> series = PlannedSeries(periods=("2023-12", "2024-01", "2024-02"), sums=(12, "ytd"),
         ...     band=Band(coefficients=(4096,)), year=12)
         >>> series.length("ytd"), series.length(12)
         (2, None)
+        >>> gap = series.model_copy(update={"periods": ("2023-12", "2024-02"), "skipped": ("2024-01",)})
+        >>> gap.length("ytd"), gap.length(2), gap.length(1)
+        (None, None, 1)
         """
         wanted = which
         if wanted == "ytd":
@@ -60,7 +69,17 @@ class PlannedSeries(GrownValue):
             if whole is None or self.year is None:
                 return None
             wanted = (whole[0].month - 1) * self.year // 12 + 1
-        return wanted if wanted <= len(self.periods) else None
+        if wanted > len(self.periods):
+            return None
+        together = self.periods[-wanted:]
+        return wanted if all(preceding(after) == before for before, after in pairwise(together)) else None
+
+    def why_blank(self, which: SumOf) -> str:
+        """Why there is no such sum now; empty: there is one."""
+        if self.length(which) is not None:
+            return ""
+        reached = self.model_copy(update={"periods": tuple(sorted((*self.periods, *self.skipped))), "skipped": ()})
+        return SKIPPED if reached.length(which) is not None else BEFORE_THE_FIRST
 
     def draws(
         self, step: str, measured: Mapping[str, Measurement], earlier: Draws

@@ -17,8 +17,12 @@ __all__ = ["differing_terms", "series_terms", "steps_of_series"]
 
 
 def steps_of_series(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Step]:
-    """By measure, the draw of a query with a series."""
-    return {label: plan.step(feeds[0].step) for label, feeds in query.inputs.items()}
+    """The draws of a query with a series: by measure, or where one has several by their ids."""
+    found = {}
+    for label, feeds in query.inputs.items():
+        for feed in feeds:
+            found[label if len(feeds) == 1 else feed.step] = plan.step(feed.step)
+    return found
 
 
 def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     return {
         "the first period": series.periods[0],
         "the band": list(series.band.coefficients),
-        "the measures": sorted(steps),
+        "the measures": sorted(query.inputs),
         "the rows, cells or clips": fingerprint(aggregates),
         "the table": fingerprint(declared),
         "the public files": {each.reference: plan.catalog.references[each.reference].sha256 for each in table.joins},
@@ -61,4 +65,8 @@ def differing_terms(one: ReleasePlan, of_one: PlannedQuery, other: ReleasePlan) 
     if of_other is None or of_other.series is None:
         return "the query, which has no series there"
     mine, theirs = series_terms(one, of_one), series_terms(other, of_other)
-    return next((name for name, said in mine.items() if said != theirs[name]), "")
+    differs = next((name for name, said in mine.items() if said != theirs[name]), "")
+    series, past = of_one.series, of_other.series.periods
+    if not differs and series is not None and series.periods[: len(past)] != past:
+        return "which periods are skipped"
+    return differs

@@ -191,7 +191,7 @@ class Lowering:
         for asked_as_one in workloads.values():
             drafts += asked_as_one.drafts
         drafts += [asked.draft for asked in self.ranges.values()]
-        drafts += [draft for each in self.series.values() for draft in each.drafts.values()]
+        drafts += [draft for each in self.series.values() for draft in each.drafts]
         found = self._lowered(drafts, feeds, selected, workloads)
         return replace(found, clips=paid_for_clips(clips_drawn, clips)) if clips_drawn else found
 
@@ -322,8 +322,11 @@ class Lowering:
                 exact = self.invariants[name]
                 asked.append(partial(self._planned, name, query, {exact.measure: (Feed(step=exact.id),)}, None))
                 continue
-            if (alone := self.ranges.get(name) or self.series.get(name)) is not None:
-                terms += alone.terms(at, first, self.measures[name])
+            if (shared := self.series.get(name)) is not None:
+                terms += shared.terms(at, first, query, self.measures[name])
+            elif (ranged := self.ranges.get(name)) is not None:
+                terms += ranged.terms(at, first, self.measures[name])
+            if (alone := shared or self.ranges.get(name)) is not None:
                 asked.append(partial(self._planned, name, query, alone.inputs, None))
                 continue
             own = drafts[selected[name]].id if name in selected else None

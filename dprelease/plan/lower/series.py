@@ -1,4 +1,7 @@
-"""From a query whose periods share their noise to its draws: one for each measure, of the last periods together.
+"""From a query whose periods share their noise to its draws: one for each quantity, of the last periods together.
+
+A mean is made of two quantities, and a ratio of those of its two measures: each is one draw for the whole query, and so
+one series, from which every sum of periods is made that a measure needs (``estimate.series``).
 
 The charge of a release is that of all draws that its period will ever be in: how far a unit can move the table of its
 period, times the square of the band (``catalog.series.band``).
@@ -10,18 +13,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.series.band import sum_name
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Answer, Feed
 from dprelease.plan.document.series import PlannedSeries
-from dprelease.plan.lower.lowered import Term
+from dprelease.plan.lower.lowered import Published, Term
+from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.unscaled import UnscaledStep, additive
+from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.unit import Neighboring
-from dprelease.spec.checks.series import PERIODS_OF_A_YEAR, band_of, kind_of_period
+from dprelease.spec.checks.series import PERIODS_OF_A_YEAR, band_of, kind_of_period, skipped_by
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.series import SeriesSpec
 from dprelease.spec.period import periods, span
 
 __all__ = ["LoweredSeries", "lowered_series"]
@@ -33,29 +39,41 @@ class LoweredSeries:
 
     Attributes:
         planned: What the plan says of it.
-        drafts: By measure, its one draw.
+        drafts: What is drawn, one for each quantity.
+        fed: By measure, the places of its drafts, in the order in which it takes them.
         compare: The sums of every measure, by the names under which they are published.
     """
 
     planned: PlannedSeries
-    drafts: Mapping[str, UnscaledStep]
+    drafts: tuple[UnscaledStep, ...]
+    fed: Mapping[str, tuple[int, ...]]
     compare: Mapping[str, ComparedNumber]
 
     @property
     def inputs(self) -> dict[str, tuple[Feed, ...]]:
-        """What feeds every measure: its own draw."""
-        return {label: (Feed(step=draft.id),) for label, draft in self.drafts.items()}
+        """What feeds every measure."""
+        return {label: tuple(Feed(step=self.drafts[at].id) for at in places) for label, places in self.fed.items()}
 
-    def terms(self, query: int, first: Mapping[str, int], measures: Mapping[str, Measure]) -> list[Term]:
+    def terms(
+        self, query: int, first: Mapping[str, int], asked: QuerySpec, measures: Mapping[str, Measure]
+    ) -> list[Term]:
         """What planning sees of its measures: of each the period itself.
 
         Args:
             query: Its place in the spec.
-            first: The place of every draft, by its id.
+            first: The place of every draft of the release, by its id.
+            asked: The query as written.
             measures: By name.
         """
-        weights = {label: measures[label].weights(draft.parts, None)[0] for label, draft in self.drafts.items()}
-        return [Term(query, label, ((first[draft.id], weights[label]),)) for label, draft in self.drafts.items()]
+        found = []
+        for label, places in self.fed.items():
+            measure, drafts = measures[label], [self.drafts[at] for at in places]
+            quantities = tuple(draft.aggregate.quantity for draft in drafts)
+            at, count = tuple(first[draft.id] for draft in drafts), expected_rows(asked.expect, measures, label)
+            used = tuple(zip(at, measure.weights(quantities, count), strict=True))
+            published = None if measure.by_weights else Published(measure, quantities, at, count)
+            found.append(Term(query, label, used, published))
+        return found
 
 
 def lowered_series(
@@ -72,9 +90,8 @@ def lowered_series(
         groupings: Of each query its rows and cells.
         measures: Of each query its measures, as they are planned.
     """
-    relation, period = spec.privacy.neighboring, spec.release.period
     return {
-        name: _lowered(name, query, measures[name], groupings[name], catalog, relation, period)
+        name: _lowered(name, query, measures[name], groupings[name], catalog, spec)
         for name, query in spec.queries.items()
         if query.series is not None
     }
@@ -86,33 +103,52 @@ def _lowered(
     measures: Mapping[str, Measure],
     grouping: Grouping,
     catalog: Catalog,
-    relation: Neighboring,
-    period: str,
+    spec: ReleaseSpec,
 ) -> LoweredSeries:
+    relation, period = spec.privacy.neighboring, spec.release.period
     series, kind, own = query.series, kind_of_period(period), span(period)
     if series is None or kind is None or own is None:
         raise ValueError("only a query with a series, of a period of the calendar, shares noise with other periods")
     year = PERIODS_OF_A_YEAR.get(kind)
     band = band_of(series, year or 1)
+    every = periods(series.from_, kind, own[0])
+    skipped = tuple(each for each in every if each in skipped_by(spec, series))
     planned = PlannedSeries(
-        periods=periods(series.from_, kind, own[0]),
+        periods=tuple(each for each in every if each not in skipped),
+        skipped=skipped,
         sums=series.sums,
         band=band,
         year=year,
         minimize=series.minimize,
     )
-    drafts = {}
-    for label, measure in measures.items():
-        (quantity,) = measure.quantities(catalog.tables[grouping.table])
-        answers = (Answer(query=name, measure=label),)
-        one = additive(f"{name}.{label}", grouping, quantity, answers, catalog, Neighboring.ADD_REMOVE)
+    needed = {label: measure.quantities(catalog.tables[grouping.table]) for label, measure in measures.items()}
+    users, parts = dict[Quantity, list[str]](), dict[Quantity, Fraction]()
+    for label, quantities in needed.items():
+        for quantity in quantities:
+            users.setdefault(quantity, []).append(label)
+            # A measure divides its part evenly: both halves of a mean or a ratio then move it alike, at its worst.
+            own = Fraction(1, len(measures) * len(quantities))
+            parts[quantity] = parts.get(quantity, Fraction(0)) + own
+    drafts, names = [], set[str]()
+    for quantity, labels in users.items():
+        alone = len(needed[labels[0]]) == 1
+        step = step_id(name, labels[0] if alone else f"{labels[0]}-{word([quantity])}", names)
+        answers = tuple(Answer(query=name, measure=label) for label in dict.fromkeys(labels))
+        one = additive(step, grouping, quantity, answers, catalog, Neighboring.ADD_REMOVE)
         replaced = relation is Neighboring.REPLACE_ONE
         reach = band.reach(one.sensitivity, replaced=replaced, signed=quantity.contribution[0] < 0)
-        part = Fraction(1, len(measures))
-        drafts[label] = replace(one, sensitivity=reach, series=planned.draw, part=part)
-    compare = {
-        sum_name(label, which): ComparedNumber(measure=label, sum_of=which)
-        for label in measures
+        drafts.append(replace(one, sensitivity=reach, series=planned.draw, part=parts[quantity]))
+    places = {quantity: at for at, quantity in enumerate(users)}
+    fed = {label: tuple(places[each] for each in quantities) for label, quantities in needed.items()}
+    return LoweredSeries(planned, tuple(drafts), fed, _sums(series, measures))
+
+
+def _sums(series: SeriesSpec, measures: Mapping[str, Measure]) -> dict[str, ComparedNumber]:
+    """The sums of every measure; of a percentage in percent, too."""
+    return {
+        sum_name(label, which): ComparedNumber(
+            measure=label, sum_of=which, show="percent" if each.whole == 100 else None
+        )
+        for label, each in measures.items()
         for which in series.sums
     }
-    return LoweredSeries(planned, drafts, compare)

@@ -23,6 +23,7 @@ __all__ = [
     "check_norms",
     "check_reach",
     "counts_as_said",
+    "ends_of",
     "heaviest",
     "keys_of_one",
     "require",
@@ -139,7 +140,7 @@ def _check_sensitivity(plan: ReleasePlan, step: Step) -> None:
     at_once = ("nonnull", "balance", "sum", "square")
     once = quantity.kind == "units" or (quantity.per == "unit_cell" and quantity.kind in at_once)
     # A row that weighs w is w rows, which all do the same; 0 is among the ends, so that a lighter one moves less.
-    ends = [heaviest(plan, step, quantity) * end for end in _ends(quantity)]
+    ends = [heaviest(plan, step, quantity) * end for end in ends_of(quantity)]
     check_norms(step, bounds_of(plan, step.aggregate, once), min(ends), max(ends), plan.neighboring)
 
 
@@ -152,7 +153,7 @@ def check_norms(step: Step, bounds: Bounds, low: int, high: int, neighboring: Ne
     require(proved, f"{step.id} claims other worst cases than its extreme rows have")
 
 
-def _ends(quantity: Quantity) -> set[int]:
+def ends_of(quantity: Quantity) -> set[int]:
     """What extreme rows contribute, one that is skipped among them.
 
     The norms are convex in each contribution, so their maxima lie at the ends of the allowed interval; a square has

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dprelease.estimate.series import PARTS
-from dprelease.plan.document import ReleasePlan
+from dprelease.measures.text import FormulaTerm
+from dprelease.plan.document import PlannedQuery, ReleasePlan
 
 __all__ = ["recipe_of_series"]
 
@@ -23,6 +24,13 @@ _WORDS = (
 )
 
 
+_MADE = (
+    "A measure under `made` is its formula, in which x1, x2, ... are the rounded numbers of a period in grid steps, "
+    "of the draws under `inputs`; of several periods together the sums of these over the last `count` periods. Where "
+    "one of `blank` holds, nothing is published.",
+)
+
+
 def recipe_of_series(plan: ReleasePlan) -> list[dict[str, Any]]:
     """The queries whose periods share their noise."""
     found = []
@@ -30,7 +38,8 @@ def recipe_of_series(plan: ReleasePlan) -> list[dict[str, Any]]:
         series = query.series
         if series is None:
             continue
-        steps = {label: plan.step(feeds[0].step) for label, feeds in query.inputs.items()}
+        steps = {label: plan.step(feeds[0].step) for label, feeds in query.inputs.items() if len(feeds) == 1}
+        made = [_made(plan, query, label) for label, feeds in query.inputs.items() if len(feeds) > 1]
         sums = [
             {
                 "number": name,
@@ -49,7 +58,20 @@ def recipe_of_series(plan: ReleasePlan) -> list[dict[str, Any]]:
                     for label, step in steps.items()
                 ],
                 "sums": sums,
-                "words": list(_WORDS),
+                **({"made": made} if made else {}),
+                "words": [*_WORDS, *(_MADE if made else ())],
             }
         )
     return found
+
+
+def _made(plan: ReleasePlan, query: PlannedQuery, label: str) -> dict[str, Any]:
+    """A mean or a ratio, of the draws that it is made of."""
+    parts = [plan.step(feed.step).parts[0] for feed in query.inputs[label]]
+    formula = query.measures[label].formula([FormulaTerm(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+    return {
+        "measure": label,
+        "formula": formula.text,
+        "blank": list(formula.blank),
+        "inputs": [feed.step for feed in query.inputs[label]],
+    }

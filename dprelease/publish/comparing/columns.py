@@ -6,14 +6,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
+from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, estimate, interval, statuses
 from dprelease.estimate.figures import ShowRules
 from dprelease.estimate.series import law_of_sum, sum_of_last
-from dprelease.measures import Possible
+from dprelease.measures import Noisy, Possible
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.comparing.distances import stand_out
 from dprelease.plan.document import PlannedQuery, ReleasePlan
@@ -81,7 +82,11 @@ def _with_columns(
 
 
 def _sums(plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, inputs: Inputs) -> Iterator[PublishedMeasure]:
-    """The sums of the last periods of every measure of a series, in whole parts of a grid step, so that they agree."""
+    """Every measure of a series of the last periods together.
+
+    A count or a sum in whole parts of a grid step, so that all of them agree; a mean or a ratio is what its kind makes
+    of the sums that it takes.
+    """
     rules = ShowRules(
         plan.publish.unreliable_above,
         plan.publish.unreliable_show,
@@ -93,6 +98,10 @@ def _sums(plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, inputs:
         asked = query.compare[name]
         step, measure = plan.step(query.inputs[asked.measure][0].step), query.measures[asked.measure]
         length = None if series is None or asked.sum_of is None else series.length(asked.sum_of)
+        if len(query.inputs[asked.measure]) > 1:
+            fed = _of_periods(plan, query, asked.measure, inputs, length, table.cells)
+            yield _of_sums(plan, query, table, name, fed)
+            continue
         grid, periods = float(step.parts[0].grid), inputs.periods.get(step.id, ())
         value = sum_of_last(periods, length, table.cells) * grid
         law = None if length is None or step.series is None else law_of_sum(step.series, step.scale, length)
@@ -116,6 +125,42 @@ def _sums(plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, inputs:
             held=plan.publish.figures is not None,
             compared=asked,
         )
+
+
+def _of_periods(
+    plan: ReleasePlan, query: PlannedQuery, label: str, inputs: Inputs, length: int | None, cells: int
+) -> list[Noisy]:
+    """What a measure takes, of so many of the last periods together."""
+    found = []
+    for feed, own in zip(query.inputs[label], inputs.of(query)[label], strict=True):
+        step = plan.step(feed.step)
+        law = own.law if length is None or step.series is None else law_of_sum(step.series, step.scale, length)
+        values: Any = sum_of_last(inputs.periods.get(step.id, ()), length, cells)  # no whole numbers, unlike all else
+        found.append(replace(own, values=values, law=law))
+    return found
+
+
+def _of_sums(
+    plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, name: str, fed: Sequence[Noisy]
+) -> PublishedMeasure:
+    """A mean or a ratio of the last periods together, by the estimator of its kind."""
+    asked = query.compare[name]
+    taken, confidence = query.measures[asked.measure], plan.publish.confidence
+    made = estimate(
+        query.name,
+        query.title,
+        (),
+        {name: taken},
+        {name: fed},
+        confidence=confidence,
+        rows=Rows([], table.cells),
+        unreliable_above=plan.publish.unreliable_above,
+        unreliable_show=plan.publish.unreliable_show,
+        nearest=plan.publish.intervals == "nearest",
+        tested=(name,) if plan.publish.tests(taken) else (),
+        figures=plan.publish.figures,
+    )
+    return replace(made.measures[0], measure=None, compared=asked)
 
 
 def _held(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:

@@ -28,17 +28,41 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
     if query is None or not query.compare:
         return []
     shown = {each.name: each.shown for each in table.measures}
-    return [*_sums(query, shown), *_shares(query, shown), *_earlier(plan, query, facts, shown), *marks_words(table)]
+    return [
+        *_sums(query, shown),
+        *_skipped(query),
+        *_shares(query, shown),
+        *_earlier(plan, query, facts, shown),
+        *marks_words(table),
+    ]
 
 
 def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
-    names = [told for name, told in shown.items() if name in query.compare and query.compare[name].kind == "sum"]
+    told = {name: query.compare[name] for name in shown if name in query.compare}
+    sums = {name: len(query.inputs[each.measure]) for name, each in told.items() if each.kind == "sum"}
+    names = [shown[name] for name, taken in sums.items() if taken == 1]
+    made = [shown[name] for name, taken in sums.items() if taken > 1]
     if names:
         yield phrase_many(
             "{names}: a sum of published periods, whose noise is shared; the interval takes that into account.",
             "{names}: sums of published periods, whose noise is shared; the intervals take that into account.",
             len(names),
             names=", ".join(names),
+        )
+    if made:
+        yield phrase(
+            "{names}: of all these periods together, made of their sums and not of the numbers of each period; the "
+            "intervals take into account that the noise is shared.",
+            names=", ".join(made),
+        )
+
+
+def _skipped(query: PlannedQuery) -> Iterator[str]:
+    if query.series is not None and query.series.skipped:
+        yield phrase(
+            "{name}: nothing was ever read of {periods}, and sums with such a period are blank.",
+            name=query.name,
+            periods=", ".join(query.series.skipped),
         )
 
 
@@ -170,3 +194,4 @@ def shared_words(plan: ReleasePlan) -> Iterator[str]:
                 name=query.name,
                 periods=", ".join(read),
             )
+        yield from _skipped(query)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dprelease.catalog.series.band import BandDraw
 from dprelease.catalog.table import Catalog, TimeFilter
 from dprelease.engines import OpenedEngine
 from dprelease.engines.declared import loading
@@ -19,7 +20,7 @@ from dprelease.ledger import Ledger
 from dprelease.plan.document import ReleasePlan
 from dprelease.spec.period import preceding, span
 
-__all__ = ["at_period", "before", "catalogs_read", "digests_of_rows", "require_same_rows"]
+__all__ = ["at_period", "catalogs_read", "digests_of_rows", "periods_read", "require_same_rows"]
 
 
 @dataclass(frozen=True)
@@ -50,28 +51,28 @@ def at_period(catalog: Catalog, table: str, period: str) -> Catalog:
     return catalog.model_copy(update={"tables": {**catalog.tables, table: declared.model_copy(update={"time": time})}})
 
 
-def before(period: str, count: int) -> tuple[str, ...]:
-    """A period and those before it, so many together."""
-    found = [period]
-    while len(found) < count and (earlier := preceding(found[-1])) is not None:
-        found.append(earlier)
+def periods_read(period: str, draw: BandDraw) -> tuple[str, ...]:
+    """The periods that a draw of a series reads, its own first; none that is skipped."""
+    found, at = [period], period
+    while len(found) < len(draw.read) and (earlier := preceding(at)) is not None:
+        at = earlier
+        if at not in draw.skipped:
+            found.append(at)
     return tuple(found)
 
 
 def series_tables(plan: ReleasePlan) -> tuple[RowsAgain, ...]:
     """What a plan reads for its series, by table."""
-    read: dict[str, tuple[int, frozenset[str]]] = {}
+    read: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {}
     for step in plan.steps:
         if step.series is None:
             continue
         name = step.aggregate.table
         needed = loading(plan.catalog, step.aggregate.grouping, step.parts)[name]
-        most, columns = read.get(name, (0, frozenset[str]()))
-        read[name] = (max(most, len(step.series.read)), columns | needed.values | needed.places)
-    return tuple(
-        RowsAgain(name, before(plan.release.period, most), tuple(sorted(columns)))
-        for name, (most, columns) in read.items()
-    )
+        known, columns = read.get(name, ((), frozenset[str]()))
+        periods = tuple(dict.fromkeys((*known, *periods_read(plan.release.period, step.series))))
+        read[name] = (periods, columns | needed.values | needed.places)
+    return tuple(RowsAgain(name, periods, tuple(sorted(columns))) for name, (periods, columns) in read.items())
 
 
 def digests_of_rows(

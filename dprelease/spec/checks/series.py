@@ -8,6 +8,8 @@ from typing import get_args
 from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import MOST_PERIODS, Band, SumOf, sum_name
 from dprelease.catalog.series.best_band import best_band
+from dprelease.measures import Measure
+from dprelease.measures.clipped import Summed
 from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.series import SeriesSpec
@@ -16,7 +18,10 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["PERIODS_OF_A_YEAR", "band_of", "check_series", "kind_of_period"]
+__all__ = ["PERIODS_OF_A_YEAR", "SERIES_KINDS", "band_of", "check_series", "kind_of_period", "skipped_by"]
+
+SERIES_KINDS = ("count", "sum", "mean", "ratio")
+"""Of which measures a series is made: they follow from counts and clipped sums of cells, which add up over periods."""
 
 PERIODS_OF_A_YEAR: Mapping[str, int] = {"month": 12, "quarter": 4}
 """Kinds of periods of which a year has a whole number, so that sums since January can be told."""
@@ -43,6 +48,11 @@ _BESIDE: Mapping[str, str] = {
 def kind_of_period(period: str) -> Per | None:
     """Which kind of the calendar a period is of; None: of none."""
     return next((kind for kind in get_args(Per) if is_a(kind, period)), None)
+
+
+def skipped_by(spec: ReleaseSpec, series: SeriesSpec) -> frozenset[str]:
+    """The periods that a series skips: its own, and those that the schedule leaves out."""
+    return frozenset((*series.skip, *(() if spec.schedule is None else spec.schedule.skip)))
 
 
 def band_of(series: SeriesSpec, year: int) -> Band:
@@ -107,6 +117,10 @@ def _check_whole_release(spec: ReleaseSpec, name: str, here: Path, findings: Fin
         hint = "leave `derive` out of this spec; the bundle has every number that it could be made of"
         says = "stands beside `derive`, whose margins would take the draws of periods for independent"
         findings.add("DPR-S762", here, says, hint, ("derive",))
+    if spec.schedule is not None and spec.schedule.catch_up != "one_by_one":
+        says = f"needs every period in its order, and the schedule says `catch_up: {spec.schedule.catch_up}`"
+        hint = "write `catch_up: one_by_one`; a period whose rows are lost goes under `skip`"
+        findings.add("DPR-S772", here, says, hint, ("schedule", "catch_up"))
     if spec.schedule is not None and spec.schedule.revisions:
         hint = "write the product of revised periods as a query without `series`, in a spec of its own"
         says = "stands beside planned revisions, which draw a period again that sums have already used"
@@ -116,13 +130,29 @@ def _check_whole_release(spec: ReleaseSpec, name: str, here: Path, findings: Fin
 def _check_measures(query: QuerySpec, at: Path, findings: Findings) -> None:
     for label, measure in query.measures.items():
         here = (*at, "measures", label)
-        if measure.kind not in ("count", "sum"):
-            says = f"is a {measure.kind}, of which no series is made yet"
+        if measure.kind not in SERIES_KINDS:
+            says = f"is a {measure.kind}, of which no series is made: it is no number that sums of periods have"
             findings.add(
-                "DPR-S763", here, says, "write counts and sums with a `clip`; the rest in another query", key=True
+                "DPR-S763",
+                here,
+                says,
+                "write counts, and sums and means with a `clip`, or ratios of them; the rest in another query",
+                key=True,
             )
+        elif measure.kind == "ratio" and (of := _no_sums(query, measure)):
+            says = f"is a ratio of {shown(of)!r}, and in a series both are counts or sums"
+            findings.add("DPR-S763", (*here, "ratio"), says, "write the two counts or sums that it is made of")
+        elif isinstance(measure, Summed) and measure.chosen_clip is not None:
+            says = "has a clip that noise chooses, and that of a series is the same in all periods"
+            findings.add("DPR-S763", (*here, "clip"), says, "write a clip of two numbers, such as one that was chosen")
         elif measure.weighted:
             findings.add("DPR-S763", (*here, "weighted"), "weighs rows, of which no series is made yet", "leave it out")
+
+
+def _no_sums(query: QuerySpec, ratio: Measure) -> str:
+    """The first of a ratio's measures that is neither a count nor a sum; empty: both are, or are not there at all."""
+    kinds = {label: each.kind for label, each in query.measures.items()}
+    return next((each for each in ratio.others if kinds.get(each, "count") not in ("count", "sum")), "")
 
 
 def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: Findings) -> Per | None:
@@ -145,6 +175,8 @@ def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: 
         says = f"is {shown(series.from_)!r}, after the period of the release: {shown(period)!r}"
         findings.add("DPR-S765", (*here, "from"), says, "write the first period of the series", ("release", "period"))
         return None
+    if not _check_skipped(spec, series, kind, here, findings):
+        return None
     if "ytd" in series.sums and kind not in PERIODS_OF_A_YEAR:
         says = f"has `ytd`, and a year is no whole number of {kind}s"
         findings.add("DPR-S765", (*here, "sums"), says, "write numbers of periods", ("release", "period"))
@@ -154,6 +186,22 @@ def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: 
         findings.add("DPR-S760", (*here, "look_back"), f"is more than {MOST_PERIODS} periods", hint)
         return None
     return kind
+
+
+def _check_skipped(spec: ReleaseSpec, series: SeriesSpec, kind: Per, here: Path, findings: Findings) -> bool:
+    """Periods that are skipped are periods of the series, behind the first one; others than the release's own."""
+    for at, each in enumerate(series.skip):
+        if kind_of_period(each) != kind or (span(each) or ()) < (span(series.from_) or ()):
+            says = f"is {shown(each)!r}, no {kind} since {shown(series.from_)}"
+            findings.add("DPR-S770", (*here, "skip", at), says, f"write {kind}s of the series, or leave it out")
+            return False
+    for each, says in ((spec.release.period, "the release's own period"), (series.from_, "the first period")):
+        if each in skipped_by(spec, series):
+            hint = "release another period" if each != series.from_ else "begin the series with the period after it"
+            at = (*here, "skip") if each in series.skip else ("schedule", "skip")
+            findings.add("DPR-S771", at, f"has {shown(each)!r}, {says}", hint, (*here, "from"))
+            return False
+    return True
 
 
 def _check_unit(spec: ReleaseSpec, series: SeriesSpec, kind: Per, here: Path, findings: Findings) -> None:

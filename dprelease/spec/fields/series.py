@@ -61,6 +61,9 @@ class SeriesSpec(SpecValue):
         None,
         description=f"How many periods are read again each time, at most {MOST_PERIODS}; left out: the longest sum.",
     )
+    skip: tuple[Period, ...] = Field(
+        (), description="Periods whose rows are lost: nothing is ever read of them, and sums with them are blank."
+    )
     minimize: Literal["relative", "alike"] = Field(
         "relative", description="Errors against those of independent noise, or of all sums and the period alike."
     )

@@ -77,6 +77,7 @@ EXAMPLES: Mapping[str, str] = {
     "queries.*.series.from": "write `from: 2024-01`, the first period of the series",
     "queries.*.series.sums": "write `sums: [3, 12, ytd]`: numbers of periods, and `ytd` for all since January",
     "queries.*.series.look_back": "write `look_back: 12`: how many periods are read again each time",
+    "queries.*.series.skip": "write `skip: [2024-05]`, periods of which nothing was read and nothing can be",
     "queries.*.series.minimize": "write `minimize: relative`, or alike",
     "queries.*.totals": "write `totals: [[], [region]]`, lists of columns of `by`, or `totals: all`",
     "queries.*.shares": "write `shares: {levels: {region: 1/3, state: 2/3}, tables: {total: 1/2, sex: 1/2}}`",

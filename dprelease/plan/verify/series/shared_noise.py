@@ -17,9 +17,10 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.measures import Measure
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Output, PlannedQuery, PlannedSeries, ReleasePlan, Step
-from dprelease.plan.verify.reach import _ends, bounds_of, cells_of_step, require
+from dprelease.plan.verify.reach import bounds_of, cells_of_step, ends_of, require
 from dprelease.plan.verify.units import derived
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
@@ -59,7 +60,7 @@ def check_shared_step(plan: ReleasePlan, step: Step) -> None:
     require(known, f"{step.id} is of a series and neither a count nor a sum")
     require(step.cells == cells_of_step(plan, aggregate), f"{step.id} has another number of cells")
     once = quantity.kind == "units" or quantity.per == "unit_cell"
-    ends = _ends(quantity)
+    ends = ends_of(quantity)
     one = derived(bounds_of(plan, aggregate, once), min(ends), max(ends), Neighboring.ADD_REMOVE)
     found = _of_a_column(numbers, one, plan.neighboring, signed=min(ends) < 0)
     require(step.sensitivity == found, f"{step.id} claims another sensitivity than the column of its period has")
@@ -113,12 +114,15 @@ def check_shared(plan: ReleasePlan) -> None:
         sampled = table.unit_id is not None and table.bounds is not None and table.bounds.truncate == "sample"
         require(not sampled, f"{query.name} is a series of which another sample stays at every reading")
         for label, measure in query.measures.items():
-            require(measure.kind in ("count", "sum"), f"{query.name}.{label} is no count and no sum")
+            parts = measure.made_of if measure.kind == "ratio" else (measure,)
+            plain = all(each.kind in ("count", "sum") for each in parts) or measure.kind == "mean"
+            require(plain, f"{query.name}.{label} is no count, sum or mean and no ratio of counts and sums")
             feeds = [plan.step(feed.step) for feed in query.inputs[label]]
-            same = len(feeds) == 1 and feeds[0].series is not None
-            same = same and feeds[0].series == query.series.draw and len(feeds[0].answers) == 1
+            wanted_feeds = 1 if measure.kind in ("count", "sum") else 2
+            same = len(feeds) == wanted_feeds and all(feed.part == 0 for feed in query.inputs[label])
+            same = same and all(each.series == query.series.draw and not each.joined for each in feeds)
             require(same, f"{query.name}.{label} is fed by no draw of its series, or by one of several numbers")
-            fed.add(feeds[0].id)
+            fed |= {each.id for each in feeds}
     require(
         fed == {step.id for step in plan.steps if step.series is not None}, "a draw of a series feeds something else"
     )
@@ -132,9 +136,12 @@ def _check_periods(plan: ReleasePlan, query: PlannedQuery, series: PlannedSeries
     require(len(series.periods) >= 1, f"{query.name} is a series of no periods")
     require(series.periods[-1] == plan.release.period, f"{query.name} is of a series that ends with another period")
     days = [_days(each) for each in series.periods]
-    one_after_the_other = all(before[1] == after[0] for before, after in pairwise(days))
-    kinds = {_kind(first, last) for first, last in days}
-    require(one_after_the_other and len(kinds) == 1, f"{query.name} is of periods that do not follow one another")
+    whole = sorted((*days, *map(_days, series.skipped)))
+    one_after_the_other = all(before[1] == after[0] for before, after in pairwise(whole)) and days == sorted(days)
+    ends = (whole[0], whole[-1]) == (days[0], days[-1])
+    kinds = {_kind(first, last) for first, last in whole}
+    in_order = one_after_the_other and ends and len(kinds) == 1
+    require(in_order, f"{query.name} is of periods that do not follow one another")
     year = {"month": 12, "quarter": 4}.get(kinds.pop())
     require(series.year == year, f"{query.name} is of a series with another year")
     per = plan.unit.per
@@ -194,26 +201,87 @@ def check_sums(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, 
         require(label not in query.by, f"{name} has the name of a column")
         measure = label if asked is None else asked.measure
         require(measure in query.measures, f"{name} sums a measure that is not there")
-        feed = query.inputs[measure][0]
-        step = plan.step(feed.step)
-        require(output.steps == (step.id,) and output.table == query.table, f"{name} is told of other steps")
+        steps = [plan.step(feed.step) for feed in query.inputs[measure]]
+        own = output.steps == tuple(dict.fromkeys(step.id for step in steps))
+        require(own and output.table == query.table, f"{name} is told of other steps")
         length = 1 if asked is None else _length(series, asked)
         blank = length is None or length > periods
-        require(blank == (output.standard_error is None), f"{name} is told of periods before the first, or not at all")
+        if blank or length is None or len(steps) == 1:
+            told_so = blank == (output.standard_error is None)
+            require(told_so, f"{name} is told of periods before the first, or not at all")
         if blank or length is None:
             continue
-        error = float(step.scale * step.parts[feed.part].grid) * _error(matrix, length)
+        if len(steps) > 1:
+            _check_quotient(plan, query, output, measure, _error(matrix, length), length)
+            continue
+        error = float(steps[0].scale * steps[0].parts[0].grid) * _error(matrix, length)
         require(float(output.standard_error or 0) >= error * (1 - _TOLERANCE), f"{name} is told too accurate")
         normal = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2)
         require(float(output.margin or 0) >= normal * error * (1 - 1e-6), f"{name} is told too small a margin")
 
 
+def _check_quotient(
+    plan: ReleasePlan, query: PlannedQuery, output: Output, label: str, factor: float, length: int
+) -> None:
+    """A mean or a ratio of the last periods together, to first order, at the worst one that is possible.
+
+    Its noise is that of A' - r B' over B, for numbers A' and B' of two draws: with r an end of the clip, less its
+    centre, for a mean, and of a part of a whole between 0 and 1. A ratio of two numbers of which nothing is known
+    has no error that the plan could tell.
+    """
+    name, measure = f"{query.name}.{output.measure}", query.measures[label]
+    above, below = (plan.step(feed.step) for feed in query.inputs[label])
+    rows = _rows_expected(query, label)
+    ends = _quotient_ends(measure, above)
+    if rows is None or ends is None:
+        require(output.standard_error is None, f"{name} is told an error that depends on the data")
+        return
+    spreads = [float(each.scale * each.parts[0].grid) * factor for each in (above, below)]
+    same = above.id == below.id
+    sizes = [abs(1 - end) * spreads[0] if same else math.hypot(spreads[0], float(end) * spreads[1]) for end in ends]
+    error = max(sizes) / (rows * length) * measure.whole
+    require(float(output.standard_error or 0) >= error * (1 - _TOLERANCE), f"{name} is told too accurate")
+    normal = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2)
+    widest = float(max(ends) - min(ends)) * measure.whole
+    least = min(normal * error * (1 - 1e-6), widest)
+    require(float(output.margin or 0) >= least * (1 - 1e-6), f"{name} is told too small a margin")
+
+
+def _quotient_ends(measure: Measure, above: Step) -> tuple[Fraction, Fraction] | None:
+    """Between which numbers A / B lies, in the units of the column; None: nothing is known."""
+    quantity = above.parts[0]
+    if measure.kind == "mean":
+        return quantity.step * (quantity.low - quantity.centre), quantity.step * (quantity.high - quantity.centre)
+    upper, lower = measure.made_of
+    if upper.kind == lower.kind == "count":
+        same = lower.counted in ("rows", upper.counted) or getattr(measure, "implied", False)
+        return (Fraction(0), Fraction(1)) if same and lower.where in (None, upper.where) else None
+    if (upper.kind, lower.kind) == ("sum", "count"):
+        return quantity.step * quantity.low, quantity.step * quantity.high
+    return None
+
+
+def _rows_expected(query: PlannedQuery, label: str) -> int | None:
+    """The guess of rows of a cell in one period that is meant for a measure: for what it divides by, or the first."""
+    measure = query.measures[label]
+    over = measure.made_of[-1].counted if measure.kind == "ratio" else measure.target
+    meant = (guess for name, guess in query.expect.items() if name in query.measures)
+    own = (
+        guess for name, guess in query.expect.items() if name in query.measures and query.measures[name].counted == over
+    )
+    return next(own, next(meant, None))
+
+
 def _length(series: PlannedSeries, asked: ComparedNumber) -> int | None:
-    """Of how many periods a sum is, counted back to the one that begins a year."""
-    if asked.sum_of != "ytd":
-        return asked.sum_of
+    """Of how many periods a sum is, counted back to the one that begins a year; None: one of them is not there."""
+    after = _days(series.periods[-1])[1]
     for back, each in enumerate(reversed(series.periods), 1):
-        if (_days(each)[0].month, _days(each)[0].day) == (1, 1):
+        days = _days(each)
+        if days[1] != after:
+            return None
+        after = days[0]
+        begins = asked.sum_of == "ytd" and (days[0].month, days[0].day) == (1, 1)
+        if begins or asked.sum_of == back:
             return back
     return None
 
