@@ -7,6 +7,7 @@ release: nobody can compute the bounded truth afterwards.
 from __future__ import annotations
 
 import csv
+import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -253,9 +254,13 @@ def law_coverage(release: Release, query: str, measure: str) -> float | None:
     margin = step.law.margin(release.plan.publish.confidence)
     if step.gauge is not None:
         return 1 - float(step.law.tail(margin))  # type: ignore[attr-defined] # the law of a K-norm draw
-    size = float(step.scale)
+    size, reach = float(step.scale), math.floor(margin)
+    if "laplace" in step.mechanism:
+        return 1 - 2 * math.exp(-(reach + 1) / size) / (1 + math.exp(-1 / size))
+    if size > 100:  # the sum over whole numbers is the integral to their middles, but for 1e-6
+        return math.erf((reach + 0.5) / size / math.sqrt(2))
     k = np.arange(-int(60 * size) - 60, int(60 * size) + 61, dtype=np.float64)
-    weight = np.exp(-np.abs(k) / size) if "laplace" in step.mechanism else np.exp(-((k / size) ** 2) / 2)
+    weight = np.exp(-((k / size) ** 2) / 2)
     return float(weight[np.abs(k) <= margin].sum() / weight.sum())
 
 
