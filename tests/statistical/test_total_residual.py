@@ -94,7 +94,8 @@ def test_two_counts_share_the_noise_of_the_total_and_no_more() -> None:
 
 def log_chance(noise: Integers, scale: float, share: float) -> npt.NDArray[np.float64]:
     """Ln of the sum over m of exp(-N(z, m) / scale), from the largest and the smallest number of each vector."""
-    m = np.arange(-240, 241)
+    most = 2 * int(np.abs(noise).max()) + 60  # beyond, every term is a factor of exp(-100) below the largest
+    m = np.arange(-most, most + 1)
     top, bottom = (2 * each[:, None] for each in (noise.max(axis=1), noise.min(axis=1)))
     size = (1 - share) * np.maximum(top - m, m - bottom) + share * np.abs(m)
     return np.asarray(logsumexp(-size / scale, axis=1))
