@@ -132,7 +132,7 @@ def test_the_proof_says_how_much_a_mirrored_line_errs(
     ],
 )
 def test_a_target_is_met_by_the_draw_whose_worst_sum_errs_least(keys: int, which: Which, kind: str) -> None:
-    """With a rho of 1.3 to 4.6 % less than by the draw whose sums err least in the mean, which a share has, and both have."""
+    """With a rho of 1.3 to 4.6 % less than by the draw whose sums err least in the mean, as a share has it."""
     text, target = SPEC.format(keys=keys, which=which, relation="add_remove"), "    target: {persons: {margin: 100}}\n"
     aimed, usual, both = (plan_of(text + more) for more in (target, "", target + "    share: 1\n"))
     assert [each.steps[0].factor.kind for each in (aimed, usual, both) if each.steps[0].factor] == ["root", kind, kind]
