@@ -121,12 +121,32 @@ def published(measure: Measure, quantities: Sequence[Quantity], variances: Seque
         return found**2
     if isinstance(measure, PlannedRatio):
         above = measure.of[0].size(quantities[0])
+        top, bottom = measure.of[0].coefficients(quantities[:above]), measure.of[1].coefficients(quantities[above:])
+        if measure.by_draws and top is not None and bottom is not None:
+            return of_linear(quantities, variances, (*top, *bottom), above) / (count or 1) ** 2
         sides = ((quantities[:above], variances[:above]), (quantities[above:], variances[above:]))
         parts = [published(each, *side, count) for each, side in zip(measure.of, sides, strict=True)]
         shared = set(quantities[:above]) & set(quantities[above:])
         return (sum(map(math.sqrt, parts)) ** 2 if shared else sum(parts)) / (count or 1) ** 2
     weights = measure.weights(quantities, count)
     return math.fsum(weight * each for weight, each in zip(weights, variances, strict=True) if weight)
+
+
+def of_linear(
+    quantities: Sequence[Quantity], variances: Sequence[float], weights: Sequence[Fraction | int], above: int
+) -> float:
+    """The larger variance of A - B and A + B, both sums of draws: of A / B at a ratio of 1 or -1 and a B of 1.
+
+    What is drawn once counts once, by the difference or the sum of its weights in the two.
+    """
+    found = []
+    for sign in (-1, 1):
+        total: dict[Quantity, float] = {}
+        for at, (quantity, weight) in enumerate(zip(quantities, weights, strict=True)):
+            total[quantity] = total.get(quantity, 0.0) + float(weight) * (1 if at < above else sign)
+        variance = dict(zip(quantities, variances, strict=True))
+        found.append(math.fsum(weight**2 * variance[quantity] for quantity, weight in total.items()))
+    return max(found)
 
 
 def variance_of(lowered: Lowered, term: Term, laws: Mapping[int, float]) -> float:

@@ -16,7 +16,7 @@ from dprelease.noise.mechanisms.random_scale import RandomScaleMechanism, scale_
 from dprelease.plan.verify.events import draws_of_event
 from dprelease.plan.verify.mathematics.delta import delta_of
 from dprelease.plan.verify.mathematics.draws import Loss
-from dprelease.plan.verify.mathematics.sphere import is_quadrature, sphere_epsilon
+from dprelease.plan.verify.mathematics.sphere import SphereGroup, _density_of, is_quadrature, sphere_epsilon
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.event import (
     Composed,
@@ -180,6 +180,33 @@ def test_delta_falls_and_epsilon_is_where_it_is_delta() -> None:
         assert random_scale_near(draw, float(delta)) == pytest.approx(float(epsilon), rel=1e-4)
         assert sphere_epsilon(draw, float(delta)) == pytest.approx(float(epsilon), rel=5e-3)
         assert sphere_epsilon(draw, float(delta)) < epsilon
+
+
+@pytest.mark.parametrize(("k", "scale"), [(40, F(2)), (50, F(15)), (240, F(300))])
+def test_the_verifier_s_density_adds_up_to_one_and_gives_delta(k: int, scale: Fraction) -> None:
+    """Its own sum, and delta by the other integral, at deltas from near 1 to 1e-18."""
+    draw = drawn(k, scale)
+    law = _density_of(draw)
+    both = law.density * (1 + np.exp(-law.losses))
+    assert law.step * (both.sum() - both[0] / 2) == pytest.approx(1, rel=1e-6)
+    profile = SphereProfile(k, tuple(map(float, draw.stretches)), draw.weights, 100)
+    change = math.sqrt(draw.length_squared) / float(scale)
+    for delta in (0.01, 1e-6, 1e-12, 1e-18):
+        epsilon = sphere_epsilon(draw, delta)
+        assert law.delta(epsilon)[0] == pytest.approx(delta, rel=1e-9)
+        assert profile.near(change, epsilon)[0] == pytest.approx(delta, rel=1e-4)
+        steeper = (law.delta(epsilon * (1 - 1e-6))[0] - law.delta(epsilon * (1 + 1e-6))[0]) / (2e-6 * epsilon)
+        assert law.delta(epsilon)[1] == pytest.approx(steeper, rel=1e-4)
+
+
+def test_the_verifier_turns_losses_one_by_one_and_in_blocks_alike() -> None:
+    draw = drawn(50, F(20))
+    losses, mass = _density_of(draw).both
+    omega = np.linspace(0, 40, 7)
+    tilted = mass * np.exp(3.0 * (losses - losses[-1]))
+    one_by_one = [(tilted * np.exp(1j * each * (losses - 1.5))).sum() / tilted.sum() for each in omega]
+    found = SphereGroup(draw, np.array([1]), 1.5).turned(3.0, omega)
+    assert np.abs(found[0] - one_by_one).max() < 1e-12
 
 
 def test_where_no_curve_is_certified_the_smallest_scale_counts() -> None:

@@ -6,6 +6,7 @@ import random
 from fractions import Fraction
 from itertools import accumulate
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from dprelease.privacy.event import Composed, DiscreteGaussian, Repeated, Sensit
 from dprelease.privacy.filters import _short, _short_sum
 from dprelease.privacy.newton import forward_differences, horner, polynomial_series
 from dprelease.privacy.rounding import CONTEXT, dyadic_sqrt_up, dyadic_up, real, sqrt_up
+from dprelease.privacy.theorems.inverse import _log1p
 from dprelease.privacy.theorems.lattice import gaussian_delta, gaussian_within
 
 
@@ -101,6 +103,15 @@ def test_the_draws_of_a_plan_are_counted_once_and_stay_as_they_are() -> None:
 
     assert atoms(event) == {one: 4}
     assert atoms(Composed(events=(event, one))) == {one: 5}
+
+
+@pytest.mark.parametrize("value", ["1e-30", "-3e-18", "1e-15", "-1e-9", "0.0039", "-0.0039", "0.5", "-0.99", "0"])
+def test_a_logarithm_near_one_has_all_its_digits(value: str) -> None:
+    wide = mpmath.MPContext()
+    wide.dps = 120
+    exact = CONTEXT.mpf(value)
+    right = wide.log1p(wide.mpf(exact))
+    assert abs(wide.mpf(_log1p(exact)) - right) <= abs(right) * wide.mpf(10) ** -58
 
 
 def test_outcomes_are_listed_unless_there_are_too_many() -> None:

@@ -11,8 +11,15 @@ import pytest
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import JOINT_MECHANISMS, Exact
 from dprelease.noise.mechanisms import random_scale
-from dprelease.noise.mechanisms.random_scale import RandomScaleLaw, RandomScaleMechanism, scale_noise, scale_table
+from dprelease.noise.mechanisms.random_scale import (
+    RandomScaleLaw,
+    RandomScaleMechanism,
+    _quadrature,
+    scale_noise,
+    scale_table,
+)
 from dprelease.privacy.event import RandomScale
+from dprelease.privacy.rounding import CONTEXT
 
 F = Fraction
 
@@ -33,6 +40,20 @@ def test_the_table_has_the_moments_of_the_gamma_law(k: int) -> None:
         assert found == pytest.approx(moment, rel=2e-3 * j)
     variance = sum(w * s * s for w, s in zip(table.weights, table.stretches, strict=True)) / 2**48
     assert float(variance) == pytest.approx(1, abs=5e-4)
+
+
+@pytest.mark.parametrize("k", [2, 41, 1000])
+def test_the_table_is_that_of_the_eigenvectors(k: int) -> None:
+    """Golub and Welsch: the places are eigenvalues, the weights squares of the first entries, in 60 digits."""
+    power, matrix = CONTEXT.mpf(k) / 2, CONTEXT.zeros(8)
+    for j in range(8):
+        matrix[j, j] = 2 * j + 1 + power
+        if j:
+            matrix[j, j - 1] = matrix[j - 1, j] = CONTEXT.sqrt(j * (j + power))
+    places, vectors = CONTEXT.eigsy(matrix)
+    for at, (place, share) in enumerate(_quadrature(power)):
+        assert abs(place / places[at] - 1) < CONTEXT.mpf(10) ** -55
+        assert abs(share / vectors[0, at] ** 2 - 1) < CONTEXT.mpf(10) ** -35  # the least has 40 digits in a vector
 
 
 def test_the_total_is_weighed_by_the_nearest_eighth_of_the_fourth_root() -> None:
