@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from dprelease.audit.bounds import least_probability, most_probability
 from dprelease.catalog.chosen_clip import ClipGrid
 from dprelease.noise import ExactHistogram, ExponentialClip
 
@@ -112,8 +113,43 @@ def test_single_totals(what: str, n: int, rho: float, whole: float, rule: float)
         "customers": (lambda: (customers(), 10, 500_000)),
     }[what]()
     chance, found = np.random.default_rng(1), []
-    for _ in range(1 if n == len(values) else 10):
+    samples = 1 if n == len(values) else 10
+    for _ in range(samples):
         part = chance.choice(values, n, replace=n > len(values))
-        found.append(errors(part, np.zeros(n, dtype=np.int64), step, top, rho, 100))
+        found.append(errors(part, np.zeros(n, dtype=np.int64), step, top, rho, 1_000 // samples))
     assert np.mean([each["whole"] for each in found]) == pytest.approx(whole, rel=0.06)
     assert np.mean([each["rule"] for each in found]) == pytest.approx(rule, rel=0.12)
+
+
+CLIPS = (3, 2, 1)
+REST, NEWCOMER, ABOVE = [2, 3, 3], 3, 3  # one row of 3 more: the clip of 3 gains by a half, that of 1 loses by as much
+
+
+def proved_range(scale: Fraction, runs: int, miss: float = 1e-7) -> float:
+    """The least range of the loss between two tables that differ by a row which so many choices of a clip prove.
+
+    The loss of the clip that gains most, less that of the one that loses most, each by bounds that hold but for
+    ``miss``: of laws whose losses lie in an interval of a length, it is above that length with four times ``miss``.
+    """
+    seen = []
+    for rows in (REST, [*REST, NEWCOMER]):
+        values, counts = np.unique(rows, return_counts=True)
+        box = ExactHistogram(1, np.zeros_like(values), values.astype(np.int64), counts.astype(np.int64))
+        drawn = np.array([ExponentialClip().draw(box, CLIPS, ABOVE, scale)[0] for _ in range(runs)])
+        seen.append([int((drawn == clip).sum()) for clip in CLIPS])
+    ends = [
+        (
+            math.log(least_probability(after, runs, miss) / most_probability(before, runs, miss)),
+            math.log(least_probability(before, runs, miss) / most_probability(after, runs, miss)),
+        )
+        for before, after in zip(*seen, strict=True)
+    ]
+    return max(gain for gain, _ in ends) + max(loss for _, loss in ends)
+
+
+@pytest.mark.parametrize("runs", [10_000, pytest.param(100_000, marks=pytest.mark.nightly)])
+def test_an_audit_of_the_choice_proves_most_of_what_is_charged_and_no_more(runs: int) -> None:
+    """At a scale of 2 rows a range of 2 / scale = 1 is charged; half of that scale, a unit counted half, is a breach."""
+    charged = 1.0
+    assert (0.83 if runs > 50_000 else 0.5) * charged <= proved_range(Fraction(2), runs) <= charged
+    assert proved_range(Fraction(1), runs) > charged

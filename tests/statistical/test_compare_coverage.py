@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from tests.unit.compared import compared, measured, planned, truths
+from dprelease.catalog.aggregate import Quantity
+from dprelease.estimate import coded
+from dprelease.noise import Measurement
+from dprelease.plan.document import ReleasePlan
+from tests.planned import plan_of
+from tests.unit.compared import SPEC, compared, measured, noise_of, planned, truths
 
 COLUMNS = ("share", "change", "growth", "index", "apart")
 SETTINGS = {
@@ -58,3 +63,88 @@ def test_a_shorter_interval_is_told_apart() -> None:
     """Intervals of 85 % of the length hold too little: the test above would fail."""
     found = held("Laplace, added up", 40, 0.85)
     assert max(found.values()) < 0.938, found
+
+
+MEASURES = (
+    """{n: {count: rows}, young: {count: rows, where: "pay < 5"}, share: {ratio: [young, n]}, average: {mean: pay}}"""
+)
+OF_QUOTIENTS = """
+      of_mean: {measure: average, change_from: previous}
+      of_share: {measure: share, change_from: previous}
+      mean_apart: {measure: average, difference_from: {kind: 1}}
+      share_apart: {measure: share, difference_from: {kind: 1}}
+"""
+
+
+def exact_of(quantity: Quantity, pay: np.ndarray) -> int:
+    """What a step counts or adds up of the pay of some people, in its own steps."""
+    young = int((pay < 5).sum())
+    if quantity.kind == "balance":
+        return 2 * young - len(pay)
+    if quantity.kind == "sum":
+        return int((pay - quantity.centre).sum())
+    return young if quantity.where else len(pay)
+
+
+def of_quotients(budget: str, times: int, size: int) -> dict[str, tuple[float, float]]:
+    """How often the intervals of changes and differences of means and shares held, and their median width."""
+    areas, kinds = 6, 3
+    plans = [
+        plan_of(
+            SPEC.format(period=period, budget=budget, areas=areas, kinds=kinds, measures=MEASURES, compare=OF_QUOTIENTS)
+        )
+        for period in (2024, 2023)
+    ]
+    chance = np.random.default_rng(125)
+    people = [
+        [
+            [chance.binomial(10, chance.random(), chance.integers(size, 2 * size)) for _ in range(kinds)]
+            for _ in range(areas)
+        ]
+        for _ in plans
+    ]
+    cells = [[[np.concatenate(area), *area] for area in year] for year in people]  # the total of an area first
+
+    def draw(plan: ReleasePlan, year: list[list[np.ndarray]]) -> dict[str, Measurement]:
+        found = {}
+        for step in plan.steps:
+            groups = [area[1:] if "kind" in step.aggregate.by else area[:1] for area in year]
+            exact = [exact_of(part, pay) for part in step.parts for area in groups for pay in area]
+            found[step.id] = Measurement(step.id, np.array(exact) + noise_of(step, len(exact), chance))
+        return found
+
+    def truth(name: str, area: int, kind: int) -> float:
+        made = (lambda pay: pay.mean()) if "mean" in name else (lambda pay: (pay < 5).mean())
+        other = cells[0][area][1] if "apart" in name else cells[1][area][kind]
+        return float(made(cells[0][area][kind]) - made(other))
+
+    within: dict[str, list[np.ndarray]] = {}
+    widths: dict[str, list[np.ndarray]] = {}
+    for _ in range(times):
+        table = compared(plans[0], draw(plans[0], cells[0]), plans[1], draw(plans[1], cells[1]))
+        places = [
+            (int(area) - 1, 0 if kind == "_total" else int(kind))
+            for area, kind in zip(*(list(coded(each)) for each in table.keys), strict=True)
+        ]
+        for column in table.measures[-4:]:
+            true = np.array([truth(column.name, *place) for place in places])
+            told = ~np.isnan(column.lower)
+            inside = (column.lower <= true + 1e-9) & (true <= column.upper + 1e-9)
+            within.setdefault(column.name, []).append(inside[told])
+            widths.setdefault(column.name, []).append((column.upper - column.lower)[told])
+    return {
+        name: (float(np.concatenate(each).mean()), float(np.median(np.concatenate(widths[name]))))
+        for name, each in within.items()
+    }
+
+
+@pytest.mark.parametrize("budget", ["{epsilon: 1}", "{rho: 1/20, delta: 1e-9}"])
+@pytest.mark.parametrize(
+    ("size", "times"), [(40, 10), *(pytest.param(size, 500, marks=pytest.mark.nightly) for size in (4, 40, 400))]
+)
+def test_changes_and_differences_of_means_and_shares_hold_at_least_what_they_say(
+    budget: str, size: int, times: int
+) -> None:
+    """Two intervals that hold together: they hold more often than one number's test would, and never less."""
+    found = of_quotients(budget, times, size)
+    assert min(held for held, _ in found.values()) >= (0.945 if times > 100 else 0.92), found
