@@ -15,7 +15,7 @@ CHECKERS := $(CURDIR)/build/checkers
 PINNED := crosscheck delta excel mysql postgres sqlserver statfiles
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check laws stats faults golden e2e bench nightly kills docs constraints dist clean
+.PHONY: help setup demo test test-all check check-pages laws stats faults golden e2e bench nightly kills docs constraints dist clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,7 +67,6 @@ check: $(VENV)/.dev ## style, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-.PHONY: check-pages
 check-pages: export DPRELEASE_AXE = $(CHECKERS)/node_modules/axe-core/axe.min.js
 check-pages: export DPRELEASE_VNU = $(CHECKERS)/node_modules/vnu-jar/build/dist/vnu.jar
 check-pages: export DPRELEASE_SHAPES = $(SHAPES)
