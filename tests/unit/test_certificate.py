@@ -290,7 +290,7 @@ BREAKS = {
     "a formula without words": "\n$ x^2 $\n",
     "a drawing without words": "\n#figure(rect(width: 1cm, height: 1cm))\n",
     "a sign for private use": '\n#"\\u{e000}"\n',
-    "a letter that no font has": "\n#text(\"統\")\n",
+    "a letter that no font has": '\n#text("統")\n',
 }
 
 
