@@ -106,7 +106,7 @@ def test_names_stand_where_ids_were_in_every_sentence_of_a_page() -> None:
         assert not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", german), name
     assert "Gutverdienende geteilt durch Menschen" in german
     assert "High earners divided by People" in english
-    assert "Nur Zeilen, für die gilt: das Einkommen über 0 liegt." in german
+    assert "Nur Zeilen, bei denen das Einkommen über 0 liegt." in german
     assert "only rows where it is above 50,000" in english
     assert "Mittleres Einkommen (EUR)" in german
     assert "Quantil bei 50 % von Einkommen in EUR" in german
@@ -156,8 +156,10 @@ def test_the_workbook_speaks_each_language_and_has_the_same_numbers_in_all() -> 
     }
     assert "Mittleres Einkommen (EUR): Fehlermarge" in said["de"]
     assert "Mean income (EUR): margin" in said["en"]
-    assert "Nur Zeilen, für die gilt: das Einkommen über 0 liegt." in said["de"]
+    assert "Nur Zeilen, bei denen das Einkommen über 0 liegt." in said["de"]
     assert "Only rows where the income is above 0." in said["en"]
+    assert "Kreuztabellen: Region × Muttersprache" in said["de"]
+    assert "Cross-tabulations: Region of residence × Mother tongue" in said["en"]
     for english_word in ("margin", "Back to", "estimate", "the noise", "This sheet"):
         assert english_word not in said["de"], english_word
 
