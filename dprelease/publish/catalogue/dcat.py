@@ -25,7 +25,6 @@ from dprelease.publish.catalogue.code_lists import (
 )
 from dprelease.publish.catalogue.entry import Told, told_of
 from dprelease.publish.packed import digest_in, size_in
-from dprelease.publish.site.localised import languages_of, plan_in_spoken_language
 from dprelease.spec.fields.published.catalogued import is_address
 from dprelease.words import DEFAULT, speaking
 
@@ -55,16 +54,27 @@ def dcat_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
         content: The release.
         files: Made so far; those of tables become distributions, with size and SHA-256.
     """
-    spoken: dict[str, Told] = {}
-    for tag in languages_of(content.plan):
-        with speaking(tag):
-            spoken[tag] = told_of(plan_in_spoken_language(content.plan), content.facts)
+    spoken = _in_each_language(content)
     told = told_of(content.plan, content.facts)
     listed = list(_listed(content, files))
     graph = [_dataset(content, told, [path for path, *_ in listed], spoken)]
     graph += [_distribution(told, *each, files, next(iter(spoken))) for each in listed]
     graph += _things(content, told, {form.name: form for _, form, *_ in listed}, list(spoken))
     return {"dcat.jsonld": f"{indented({'@context': _CONTEXT, '@graph': graph}, plain=True)}\n".encode()}
+
+
+def _in_each_language(content: Content) -> dict[str, Told]:
+    """What catalogues are told, by the languages of the release, the first one first."""
+    plan, names = content.plan, content.plan.catalog.names
+    if names is None:
+        return {DEFAULT: told_of(plan, content.facts)}
+    found = {}
+    for tag in names.languages:
+        title = names.said("release", "title", language=tag) or plan.release.title
+        release = plan.release.model_copy(update={"title": title})
+        with speaking(tag):
+            found[tag] = told_of(plan.model_copy(update={"release": release}), content.facts)
+    return found
 
 
 def _listed(content: Content, files: Mapping[str, bytes]) -> Iterator[tuple[str, Format, str, str]]:
