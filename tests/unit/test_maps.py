@@ -18,7 +18,7 @@ from dprelease.catalog.boundaries import BoundariesError, Geography, read_bounda
 from dprelease.estimate import PublishedTable
 from dprelease.measures.mean import Mean
 from dprelease.publish import published_tables, render
-from dprelease.publish.site.map_labels import placed
+from dprelease.publish.site.map_labels import name_placed
 from dprelease.publish.site.maps import map_of
 from tests.unit.publish_example import STATES, facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -275,14 +275,14 @@ def test_a_name_on_a_map_stands_inside_of_its_area_or_not_at_all(radii: list[tup
     moves = " ".join(f"{b[0] - a[0]} {b[1] - a[1]}" for a, b in pairwise(points))
     path = f"M{points[0][0]} {points[0][1]}l{moves}z"
     assert ring_of(path) == points
-    found = placed(path, name, 12)
+    found = name_placed(path, name, 12)
     if found is not None:
         wide = sum(12 if sign in "東京都" else 7 for sign in name)
         across = [found[0] + wide * (part / 6 - 0.5) for part in range(7)]
         lines = [found[1] - 4 + part for part in (-6, 0, 6)]  # the middle of its letters, and as high as these are
         assert all(is_inside(x, y + 0.5, points) for x in across for y in lines), (path, found)
-    assert placed(path, name, 12) == found
-    assert placed("M0 0l10 0 0 5 -10 0z", name, 12) is None
+    assert name_placed(path, name, 12) == found
+    assert name_placed("M0 0l10 0 0 5 -10 0z", name, 12) is None
 
 
 def test_names_are_on_the_page_where_there_is_room_and_nowhere_else() -> None:
@@ -292,4 +292,4 @@ def test_names_are_on_the_page_where_there_is_room_and_nowhere_else() -> None:
     assert 0 < len(fit) <= len(drawn.areas)
     assert drawn.letters == drawn.width // 72
     for area in fit:
-        assert placed(area.path, area.label, drawn.letters) == area.at
+        assert name_placed(area.path, area.label, drawn.letters) == area.at

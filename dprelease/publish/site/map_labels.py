@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
-__all__ = ["Placed", "label_size", "placed"]
+__all__ = ["Placed", "label_size", "name_placed"]
 
 Ring = list[tuple[int, int]]
 Span = tuple[int, int]
@@ -26,7 +26,7 @@ def label_size(width: int) -> int:
     return max(1, width // _PART_OF_WIDTH)
 
 
-def placed(path: str, name: str, size: int) -> Placed | None:
+def name_placed(path: str, name: str, size: int) -> Placed | None:
     """Where a name stands in an area; None: there is no room for it.
 
     Args:
@@ -34,7 +34,7 @@ def placed(path: str, name: str, size: int) -> Placed | None:
         name: That is to stand there, on one line.
         size: How high its letters are.
 
-    >>> placed("M0 0l100 0 0 40 -100 0z", "Ohio", 12), placed("M0 0l20 0 0 40 -20 0z", "Ohio", 12)
+    >>> name_placed("M0 0l100 0 0 40 -100 0z", "Ohio", 12), name_placed("M0 0l20 0 0 40 -20 0z", "Ohio", 12)
     ((50, 24), None)
     """
     rings = list(_rings(path))

@@ -19,7 +19,7 @@ from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import with_margin
 from dprelease.publish.site.cells import between
-from dprelease.publish.site.map_labels import Placed, label_size, placed
+from dprelease.publish.site.map_labels import Placed, label_size, name_placed
 from dprelease.words import amount, phrase
 
 __all__ = ["MOST_MAPS", "Area", "AreaMap", "map_of"]
@@ -123,7 +123,7 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
             words = f"{label}: {_words(value, lower, upper, measure)}"
             kind = shades[_class(value, limits)] if at in told else 0
             path = geography.shapes[key]
-            areas.append(Area(path, words, kind, weak, label, placed(path, label, label_size(geography.width))))
+            areas.append(Area(path, words, kind, weak, label, name_placed(path, label, label_size(geography.width))))
     return AreaMap(
         measure=measure.shown,
         width=geography.width,
