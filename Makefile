@@ -13,14 +13,15 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 ENDING := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
+CHECKERS := $(CURDIR)/build/checkers
 # The extras that an office's own machine may need, for sources, ledgers and the second opinion.
 PINNED := crosscheck delta excel mysql postgres sqlserver statfiles
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check laws stats faults golden e2e bench nightly kills docs constraints dist clean
+.PHONY: help setup demo test test-all check check-pages laws stats faults golden e2e bench nightly kills docs constraints dist clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { \
@@ -68,6 +69,16 @@ check: $(VENV)/.dev ## style, types and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-pages: export DPRELEASE_AXE = $(CHECKERS)/node_modules/axe-core/axe.min.js
+check-pages: export DPRELEASE_VNU = $(CHECKERS)/node_modules/vnu-jar/build/dist/vnu.jar
+check-pages: export DPRELEASE_SHAPES = $(SHAPES)
+check-pages: export DPRELEASE_SHACL_PYTHON = $(CHECKERS)/bin/python
+check-pages: $(VENV)/.dev ## bundles before axe-core, the W3C's checker, a browser and the shapes of DCAT-AP (SHAPES=FOLDER)
+	npm install --silent --prefix $(CHECKERS) axe-core@4.14.1 vnu-jar@26.9.27
+	$(BIN)/python -m venv $(CHECKERS)
+	$(CHECKERS)/bin/python -m pip install --quiet --disable-pip-version-check pyshacl==0.40.1
+	$(PYTEST) -rs tests/pages
 
 laws: $(VENV)/.dev ## properties that hold for every measure, accountant and plan
 	$(PYTEST) tests/laws

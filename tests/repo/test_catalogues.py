@@ -74,6 +74,21 @@ def test_a_sentence_has_the_marks_and_the_numbers_of_the_english_one(tag: str) -
         assert english.endswith(".") == said.endswith("."), english
 
 
+# One word stands for one thing; and French sets a space that is not broken before signs of two parts.
+OTHERWISE = {
+    "de": (r"Period", r"Fallzahl", r"überschneid", r"Differential Privacy", r"\bSumme und Reste", r"\d %", r"[}>] %"),
+    "fr": (r"\bdu temps\b", r"devinette", r"se recouvrent", r"vie privée", r"\brestes\b", r"(?<=.) [;:!?»%]", r"« "),
+}
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_one_word_stands_for_one_thing(tag: str) -> None:
+    parts = {"parties et restes"}  # the rest of a whole, which is no residual
+    for english, said in entries(tag):
+        kept = said if not any(said.startswith(each) for each in parts) else ""
+        assert not [each for each in OTHERWISE[tag] if re.search(each, kept)], (english, said)
+
+
 def _mark(tag: str) -> str:
     """A mark without the words that a screen reader says."""
     return re.sub(r' aria-label="[^"]*"', "", tag)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from dprelease.errors import SpecError
 from dprelease.plan.document import CatalogueEntry, ReleasePlan
 from dprelease.publish import Restated, check_bundle, render, write
+from dprelease.publish.catalogue.code_lists import (
+    FREQUENCIES,
+    LANGUAGE_CODES,
+    PUBLISHER_TYPES,
+    THEMES,
+    licence_type,
+)
 from dprelease.publish.catalogue.entry import told_of
+from dprelease.spec.fields.published.catalogued import LICENCES, Frequency, PublisherType, Theme
 from dprelease.spec.load import load
+from dprelease.words import LANGUAGES
+from tests.unit import languages_example
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
 
@@ -21,6 +31,9 @@ ENTRY = CatalogueEntry(
     identifier="https://doi.org/10.5281/zenodo.1234",
     keywords=("population", 'in"come</script>'),
     spatial="United States",
+    themes=("SOCI", "ECON"),
+    frequency="monthly",
+    publisher_type="national_authority",
 )
 SPEC = """dprelease: 1
 release:
@@ -34,6 +47,9 @@ release:
   published: 2024-05-01
   next: 2024-06-01
   version: 2.0
+  themes: [SOCI, ECON]
+  frequency: monthly
+  publisher_type: national_authority
 privacy: {unit: {entity: person}, budget: {epsilon: 1, delta: 1e-9}}
 tables:
   people: {account: a, source: {file: people.csv}, columns: {sex: {type: integer, keys: [1, 2]}}}
@@ -60,6 +76,8 @@ def test_a_spec_says_it_and_an_unknown_word_is_refused_where_it_stands() -> None
     assert release.licence == ENTRY.licence
     assert release.identifier == "https://doi.org/10.5281/zenodo.2024-03"
     assert (release.temporal and release.temporal.last, release.version) == ("2024-03-31", "2.0")
+    told = (release.themes, release.frequency, release.publisher_type)
+    assert told == (("SOCI", "ECON"), "monthly", "national_authority")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +91,10 @@ def test_a_spec_says_it_and_an_unknown_word_is_refused_where_it_stands() -> None
         ("published: 2024-05-01", "published: 2024-02-30", "DPR-S493", 10),
         ("to: 2024-03-31", "to: 2024-02-01", "DPR-S494", 9),
         ("next: 2024-06-01", "next: 2024-05-01", "DPR-S496", 11),
+        ("[SOCI, ECON]", "[SOCI, population]", "DPR-S202", 13),
+        ("[SOCI, ECON]", "[SOCI, SOCI]", "DPR-S492", 13),
+        ("frequency: monthly", "frequency: MONTHLY", "DPR-S202", 14),
+        ("publisher_type: national_authority", "publisher_type: office", "DPR-S202", 15),
     ],
 )
 def test_what_cannot_be_meant_is_refused(old: str, new: str, code: str, line: int) -> None:
@@ -116,9 +138,13 @@ def test_the_entry_has_what_dcat_ap_demands_and_types_for_all_it_points_at(files
     assert data["@id"] == data["dct:identifier"] == ENTRY.identifier
     graph = json.loads(files["dcat.jsonld"])["@graph"]
     named = {each["@id"] for each in graph}
-    pointed = {value["@id"] for each in graph for value in each.values() if isinstance(value, dict) and "@id" in value}
+    values = [
+        one for each in graph for value in each.values() for one in (value if isinstance(value, list) else [value])
+    ]
+    pointed = {value["@id"] for value in values if isinstance(value, dict) and "@id" in value}
     media = {each["@id"] for each in graph if str(each["@type"]).startswith(("dct:", "foaf:", "skos:", "spdx:"))}
     files_of = {path for path in pointed if path.startswith("tables/")}
+    files_of -= {path for path in pointed if path.endswith("#distribution")}
     mail = {"mailto:statistics@example.org"}
     assert pointed - files_of - mail <= named
     assert media
@@ -127,6 +153,44 @@ def test_the_entry_has_what_dcat_ap_demands_and_types_for_all_it_points_at(files
         assert each["dcat:byteSize"]["@value"] == str(len(files[path]))
         assert each["dct:license"]["@id"] == ENTRY.licence
     assert len(by_type(files, "dcat:Distribution")) == 2 * 4 + 1
+
+
+def test_the_entry_has_the_recommended_terms_that_the_author_gave_and_no_others(files: Mapping[str, bytes]) -> None:
+    (data,) = by_type(files, "dcat:Dataset")
+    assert [each["@id"].rpartition("/")[2] for each in data["dcat:theme"]] == ["SOCI", "ECON"]
+    assert data["dct:accrualPeriodicity"]["@id"].endswith("/frequency/MONTHLY")
+    (office,) = by_type(files, "foaf:Agent")
+    assert office["dct:type"] == {"@id": "http://purl.org/adms/publishertype/NationalAuthority"}
+    (licence,) = by_type(files, "dct:LicenseDocument")
+    assert licence["dct:type"] == {"@id": "http://purl.org/adms/licencetype/Attribution"}
+    made = entered(CatalogueEntry(licence="https://example.org/own"))
+    bare = render(made, measurements(), facts(made)).files
+    assert not {"dcat:theme", "dct:accrualPeriodicity"} & by_type(bare, "dcat:Dataset")[0].keys()
+    assert "dct:type" not in by_type(bare, "foaf:Agent")[0].keys() | by_type(bare, "dct:LicenseDocument")[0].keys()
+
+
+def test_every_word_that_a_spec_takes_has_its_entry_in_the_list_of_catalogues() -> None:
+    assert set(get_args(Theme)) == THEMES.keys()
+    assert set(get_args(Frequency)) == FREQUENCIES.keys()
+    assert set(get_args(PublisherType)) == PUBLISHER_TYPES.keys()
+    assert LANGUAGE_CODES.keys() == LANGUAGES.keys()
+    assert all(licence_type(address) for address in LICENCES.values())
+
+
+def test_a_release_of_two_languages_is_described_in_both_and_no_word_is_said_to_be_english() -> None:
+    made = languages_example.plan(languages_example.SPEC.replace("[csv, json, xlsx, html]", "[csv, dcat]"))
+    found = render(made, languages_example.measured(made), facts(made)).files
+    (data,) = by_type(found, "dcat:Dataset")
+    assert [(each["@language"], each["@value"]) for each in data["dct:title"]] == [
+        ("de", "Bevölkerung und Einkommen 2024-03"),
+        ("en", "Population and income 2024-03"),
+    ]
+    assert [each["@value"].split()[0] for each in data["dct:description"]] == ["Statistiken", "Statistics"]
+    assert [each["@id"].rpartition("/")[2] for each in data["dct:language"]] == ["DEU", "ENG"]
+    titles = {
+        each["dct:title"]["@value"]: each["dct:title"]["@language"] for each in by_type(found, "dcat:Distribution")
+    }
+    assert titles["Einkommen nach Region (CSV)"] == "de"
 
 
 def test_every_page_has_schema_org_as_data_that_no_browser_runs(files: Mapping[str, bytes]) -> None:

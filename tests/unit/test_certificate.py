@@ -20,12 +20,13 @@ from typing import Any
 import pytest
 
 from dprelease.catalog.table import Mapped
-from dprelease.errors import MissingExtra
+from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.approval import Signed
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish.accounting.levels import NONE, levels
 from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.certificate import compiler
 from dprelease.publish.certificate.blocks import BLANK, BlockList, BlockText, CertificateTable, texts_of
 from dprelease.publish.certificate.compiler import compiled
 from dprelease.publish.certificate.glyphs import COVERED, in_lines, printable
@@ -283,6 +284,28 @@ def test_the_time_in_it_is_that_of_the_charge() -> None:
     pypdf = pytest.importorskip("pypdf")
     reader = pypdf.PdfReader(io.BytesIO(made(plain())))
     assert reader.metadata.creation_date.date().isoformat() == "2024-04-05"
+
+
+BREAKS = {
+    "a formula without words": "\n$ x^2 $\n",
+    "a drawing without words": "\n#figure(rect(width: 1cm, height: 1cm))\n",
+    "a sign for private use": '\n#"\\u{e000}"\n',
+    "a letter that no font has": '\n#text("統")\n',
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_template_that_breaks_the_standards_makes_no_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What checks PDF/A-2a and PDF/UA-1 is Typst: with both asked for it refuses to write a file that breaks one."""
+    broken, data = compiler._template() + BREAKS[name].encode(), certificate_data(plain())
+    monkeypatch.setattr(compiler, "_template", lambda: broken)
+    compiler._compiled.cache_clear()
+    with pytest.raises(BrokenPromiseError) as caught:
+        compiled(data, MOMENT)
+    assert caught.value.code == "DPR-B110"
+    monkeypatch.setattr(compiler, "STANDARDS", ())  # nothing else is wrong with it
+    assert compiled(data, MOMENT).startswith(b"%PDF-")
+    compiler._compiled.cache_clear()
 
 
 def test_the_template_imports_and_reads_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -10,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dprelease.catalog.boundaries import BoundariesError, Geography, read_boundaries
 from dprelease.estimate import PublishedTable
 from dprelease.measures.mean import Mean
 from dprelease.publish import published_tables, render
+from dprelease.publish.site.map_labels import name_placed
 from dprelease.publish.site.maps import map_of
 from tests.unit.publish_example import STATES, facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -238,3 +242,54 @@ def test_a_box_is_on_the_page_with_the_labels_of_its_areas_and_a_plan_without_on
     assert [labels for _, labels in drawn.apart] == ["01, 02", "03"]
     assert "insets" not in geography().canonical()
     assert boxed.shapes.keys() == shapes.keys()
+
+
+def ring_of(path: str) -> list[tuple[int, int]]:
+    first, moves = re.fullmatch(r"M(-?\d+ -?\d+)l(.+)z", path).groups()  # type: ignore[union-attr]
+    found = [tuple(map(int, first.split()))]
+    steps = list(map(int, moves.split()))
+    for right, down in zip(steps[::2], steps[1::2], strict=True):
+        found.append((found[-1][0] + right, found[-1][1] + down))
+    return found  # type: ignore[return-value]
+
+
+def is_inside(x: float, y: float, ring: list[tuple[int, int]]) -> bool:
+    crossed = 0
+    for (x1, y1), (x2, y2) in pairwise([*ring, ring[0]]):
+        crossed += (y1 > y) != (y2 > y) and x < x1 + (x2 - x1) * (y - y1) / (y2 - y1)
+    return crossed % 2 == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(20, 400), st.integers(0, 1)), min_size=5, max_size=12),
+    st.sampled_from(["Ohio", "Rhode Island", "الرباط", "東京都", "x" * 40]),
+)
+def test_a_name_on_a_map_stands_inside_of_its_area_or_not_at_all(radii: list[tuple[int, int]], name: str) -> None:
+    points = [
+        (
+            round(500 + far * math.cos(2 * math.pi * at / len(radii))),
+            round(500 + far * math.sin(2 * math.pi * at / len(radii))),
+        )
+        for at, (far, _) in enumerate(radii)
+    ]
+    moves = " ".join(f"{b[0] - a[0]} {b[1] - a[1]}" for a, b in pairwise(points))
+    path = f"M{points[0][0]} {points[0][1]}l{moves}z"
+    assert ring_of(path) == points
+    found = name_placed(path, name, 12)
+    if found is not None:
+        wide = sum(12 if sign in "東京都" else 7 for sign in name)
+        across = [found[0] + wide * (part / 6 - 0.5) for part in range(7)]
+        lines = [found[1] - 4 + part for part in (-6, 0, 6)]  # the middle of its letters, and as high as these are
+        assert all(is_inside(x, y + 0.5, points) for x in across for y in lines), (path, found)
+    assert name_placed(path, name, 12) == found
+    assert name_placed("M0 0l10 0 0 5 -10 0z", name, 12) is None
+
+
+def test_names_are_on_the_page_where_there_is_room_and_nowhere_else() -> None:
+    drawn = map_of(table([float(at) for at in range(20)], 0.1), [geography()])
+    assert drawn is not None
+    fit = [area for area in drawn.areas if area.at]
+    assert 0 < len(fit) <= len(drawn.areas)
+    assert drawn.letters == drawn.width // 72
+    for area in fit:
+        assert name_placed(area.path, area.label, drawn.letters) == area.at

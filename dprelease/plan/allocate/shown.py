@@ -69,7 +69,7 @@ def _formats(spec: ReleaseSpec) -> tuple[FormatName, ...]:
 def _entry(spec: ReleaseSpec) -> CatalogueEntry | None:
     """What catalogues are told of the release; None where the author says nothing to them."""
     release = spec.release
-    told = {name: getattr(release, name) or "" for name in ENTRY if name not in ("keywords", "temporal")}
+    told = {name: getattr(release, name) or "" for name in ENTRY if name not in ("keywords", "themes", "temporal")}
     days = {} if release.temporal is None else {"start": release.temporal.first, "end": release.temporal.last}
-    entry = CatalogueEntry(**told, **days, keywords=release.keywords)
+    entry = CatalogueEntry(**told, **days, keywords=release.keywords, themes=release.themes)
     return None if entry == CatalogueEntry() else entry

@@ -22,6 +22,9 @@ class CatalogueEntry(GrownValue):
         end: The last day.
         published: The day of publication, where it is not that of the charge.
         version: Of this publication.
+        themes: Codes of the European data themes, in the author's order.
+        frequency: How often the product is published.
+        publisher_type: What kind of body publishes it.
     """
 
     LATER: ClassVar[tuple[str, ...]] = (
@@ -34,6 +37,9 @@ class CatalogueEntry(GrownValue):
         "end",
         "published",
         "version",
+        "themes",
+        "frequency",
+        "publisher_type",
     )
     licence: str = ""
     citation: str = ""
@@ -44,3 +50,6 @@ class CatalogueEntry(GrownValue):
     end: str = ""
     published: str = ""
     version: str = ""
+    themes: tuple[str, ...] = ()
+    frequency: str = ""
+    publisher_type: str = ""

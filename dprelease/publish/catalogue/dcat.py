@@ -11,11 +11,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dprelease.canonical import indented
+from dprelease.catalog.names import Foreign
 from dprelease.formats import FORMATS, Format
 from dprelease.publish.base import Content
+from dprelease.publish.catalogue.code_lists import (
+    AUTHORITY,
+    FREQUENCIES,
+    LANGUAGE_CODES,
+    PUBLISHER_TYPES,
+    THEMES,
+    licence_type,
+    type_name,
+)
 from dprelease.publish.catalogue.entry import Told, told_of
 from dprelease.publish.packed import digest_in, size_in
 from dprelease.spec.fields.published.catalogued import is_address
+from dprelease.words import DEFAULT, speaking
 
 __all__ = ["dcat_files"]
 
@@ -30,7 +41,6 @@ _CONTEXT = {
     "vcard": "http://www.w3.org/2006/vcard/ns#",
     "xsd": "http://www.w3.org/2001/XMLSchema#",
 }
-_AUTHORITY = "http://publications.europa.eu/resource/authority/"
 _FILE_TYPES = {"csv": "CSV", "parquet": "PARQUET", "json": "JSON", "sdmx": "CSV", "xlsx": "XLSX"}
 _MOST = 500  # files that are listed one by one; of more the descriptor of all of them is
 _DESCRIPTOR, _WORKBOOK = "datapackage.json", "tables/workbook.xlsx"
@@ -44,12 +54,27 @@ def dcat_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
         content: The release.
         files: Made so far; those of tables become distributions, with size and SHA-256.
     """
+    spoken = _in_each_language(content)
     told = told_of(content.plan, content.facts)
     listed = list(_listed(content, files))
-    graph = [_dataset(content, told, [path for path, *_ in listed])]
-    graph += [_distribution(told, *each, files) for each in listed]
-    graph += _things(content, told, {form.name: form for _, form, *_ in listed})
+    graph = [_dataset(content, told, [path for path, *_ in listed], spoken)]
+    graph += [_distribution(told, *each, files, next(iter(spoken))) for each in listed]
+    graph += _things(content, told, {form.name: form for _, form, *_ in listed}, list(spoken))
     return {"dcat.jsonld": f"{indented({'@context': _CONTEXT, '@graph': graph}, plain=True)}\n".encode()}
+
+
+def _in_each_language(content: Content) -> dict[str, Told]:
+    """What catalogues are told, by the languages of the release, the first one first."""
+    plan, names = content.plan, content.plan.catalog.names
+    if names is None:
+        return {DEFAULT: told_of(plan, content.facts)}
+    found = {}
+    for tag in names.languages:
+        title = names.said("release", "title", language=tag) or plan.release.title
+        release = plan.release.model_copy(update={"title": title})
+        with speaking(tag):
+            found[tag] = told_of(plan.model_copy(update={"release": release}), content.facts)
+    return found
 
 
 def _listed(content: Content, files: Mapping[str, bytes]) -> Iterator[tuple[str, Format, str, str]]:
@@ -69,17 +94,17 @@ def _listed(content: Content, files: Mapping[str, bytes]) -> Iterator[tuple[str,
         yield _WORKBOOK, FORMATS["xlsx"], "Workbook", "Every table as a sheet"
 
 
-def _dataset(content: Content, told: Told, paths: list[str]) -> dict[str, Any]:
+def _dataset(content: Content, told: Told, paths: list[str], spoken: Mapping[str, Told]) -> dict[str, Any]:
     release = content.plan.release
     found: dict[str, Any] = {
         "@id": told.identifier if is_address(told.identifier) else "./",
         "@type": "dcat:Dataset",
-        "dct:title": _english(told.title),
-        "dct:description": _english(told.description),
+        "dct:title": _in_all(spoken, "title"),
+        "dct:description": _in_all(spoken, "description"),
         "dct:identifier": told.identifier or f"{release.name}/{release.period}/{told.version}",
         "dcat:version": told.version,
-        "dct:language": {"@id": f"{_AUTHORITY}language/ENG"},
-        "dct:accessRights": {"@id": f"{_AUTHORITY}access-right/PUBLIC"},
+        "dct:language": _one_or_all([{"@id": _language(tag)} for tag in spoken]),
+        "dct:accessRights": {"@id": f"{AUTHORITY}access-right/PUBLIC"},
         "dcat:distribution": [{"@id": f"{path}#distribution"} for path in paths],
     }
     if "html" in content.plan.publish.formats:
@@ -91,7 +116,11 @@ def _dataset(content: Content, told: Told, paths: list[str]) -> dict[str, Any]:
     if told.issued:
         found |= {"dct:issued": _day(told.issued), "dct:modified": _day(told.issued)}
     if told.keywords:
-        found["dcat:keyword"] = [_english(word) for word in told.keywords]
+        found["dcat:keyword"] = [_said(word, next(iter(spoken))) for word in told.keywords]
+    if told.themes:
+        found["dcat:theme"] = [{"@id": f"{AUTHORITY}data-theme/{code}"} for code in told.themes]
+    if told.frequency:
+        found["dct:accrualPeriodicity"] = {"@id": _frequency(told)}
     if told.spatial:
         found["dct:spatial"] = {"@id": _place(told)}
     if told.start:
@@ -103,7 +132,7 @@ def _dataset(content: Content, told: Told, paths: list[str]) -> dict[str, Any]:
 
 
 def _distribution(
-    told: Told, path: str, form: Format, title: str, description: str, files: Mapping[str, bytes]
+    told: Told, path: str, form: Format, title: str, description: str, files: Mapping[str, bytes], tag: str
 ) -> dict[str, Any]:
     checksum = {
         "@type": "spdx:Checksum",
@@ -113,46 +142,75 @@ def _distribution(
     return {
         "@id": f"{path}#distribution",
         "@type": "dcat:Distribution",
-        "dct:title": _english(title),
+        "dct:title": _said(title, tag),
         "dct:description": _english(description),
         "dcat:accessURL": {"@id": path},
         "dcat:downloadURL": {"@id": path},
-        "dct:format": {"@id": f"{_AUTHORITY}file-type/{_FILE_TYPES[form.name]}"},
+        "dct:format": {"@id": f"{AUTHORITY}file-type/{_FILE_TYPES[form.name]}"},
         "dcat:mediaType": {"@id": _media(form)},
         "dcat:byteSize": {"@type": "xsd:nonNegativeInteger", "@value": str(size_in(files, path))},
-        "dcatap:availability": {"@id": f"{_AUTHORITY}planned-availability/STABLE"},
+        "dcatap:availability": {"@id": f"{AUTHORITY}planned-availability/STABLE"},
         "spdx:checksum": checksum,
         **({"dct:license": {"@id": told.licence}} if told.licence else {}),
         **({"dct:issued": _day(told.issued)} if told.issued else {}),
     }
 
 
-def _things(content: Content, told: Told, forms: Mapping[str, Format]) -> list[dict[str, Any]]:
+def _things(content: Content, told: Told, forms: Mapping[str, Format], spoken: list[str]) -> list[dict[str, Any]]:
     """What the entry points at, each with its type."""
     found: list[dict[str, Any]] = [
-        {"@id": f"{_AUTHORITY}language/ENG", "@type": "dct:LinguisticSystem"},
-        {"@id": f"{_AUTHORITY}access-right/PUBLIC", "@type": "dct:RightsStatement"},
+        *({"@id": _language(tag), "@type": "dct:LinguisticSystem"} for tag in spoken),
+        {"@id": f"{AUTHORITY}access-right/PUBLIC", "@type": "dct:RightsStatement"},
     ]
     if forms:
-        stable = {"@id": f"{_AUTHORITY}planned-availability/STABLE", "@type": "skos:Concept"}
+        stable = {"@id": f"{AUTHORITY}planned-availability/STABLE", "@type": "skos:Concept"}
         found += [{**stable, "skos:prefLabel": _english("stable")}, {"@id": _SHA256, "@type": "spdx:ChecksumAlgorithm"}]
     kinds = sorted({_FILE_TYPES[name] for name in forms})
-    found += [{"@id": f"{_AUTHORITY}file-type/{kind}", "@type": "dct:MediaTypeOrExtent"} for kind in kinds]
+    found += [{"@id": f"{AUTHORITY}file-type/{kind}", "@type": "dct:MediaTypeOrExtent"} for kind in kinds]
     found += [{"@id": _media(form), "@type": "dct:MediaType"} for form in forms.values()]
     if "html" in content.plan.publish.formats:
         found.append({"@id": "index.html", "@type": "foaf:Document"})
+    found += _of_code_lists(told)
     if told.publisher:
-        found.append({"@id": "#publisher", "@type": "foaf:Agent", "foaf:name": _english(told.publisher)})
+        kind = {"dct:type": {"@id": PUBLISHER_TYPES[told.publisher_type]}} if told.publisher_type else {}
+        name = {"foaf:name": _said(told.publisher, spoken[0])}
+        found.append({"@id": "#publisher", "@type": "foaf:Agent", **name, **kind})
     if told.contact:
         mail = {"vcard:hasEmail": {"@id": f"mailto:{told.email}"}} if told.email else {}
-        kind = {"@id": "#contact", "@type": ["vcard:Kind", "vcard:Organization"]}
-        found.append({**kind, "vcard:fn": told.publisher or told.contact, **mail})
+        place = {"@id": "#contact", "@type": ["vcard:Kind", "vcard:Organization"]}
+        found.append({**place, "vcard:fn": told.publisher or told.contact, **mail})
     if told.licence:
-        found.append({"@id": told.licence, "@type": "dct:LicenseDocument"})
+        licence = licence_type(told.licence)
+        typed = {"dct:type": {"@id": licence}} if licence else {}
+        found.append({"@id": told.licence, "@type": "dct:LicenseDocument", **typed})
     if told.spatial:
-        words = {} if is_address(told.spatial) else {"skos:prefLabel": _english(told.spatial)}
+        words = {} if is_address(told.spatial) else {"skos:prefLabel": _said(told.spatial, spoken[0])}
         found.append({"@id": _place(told), "@type": "dct:Location", **words})
     return found
+
+
+def _of_code_lists(told: Told) -> Iterator[dict[str, Any]]:
+    """Entries of code lists that the release, its publisher or its licence point at."""
+    for code in told.themes:
+        yield _concept(f"{AUTHORITY}data-theme/{code}", THEMES[code])
+    if told.frequency:
+        yield {"@id": _frequency(told), "@type": "dct:Frequency"}
+    if told.publisher and told.publisher_type:
+        yield _concept(PUBLISHER_TYPES[told.publisher_type], type_name(PUBLISHER_TYPES[told.publisher_type]))
+    if licence := licence_type(told.licence):
+        yield _concept(licence, type_name(licence))
+
+
+def _concept(address: str, name: str) -> dict[str, Any]:
+    return {"@id": address, "@type": "skos:Concept", "skos:prefLabel": _english(name)}
+
+
+def _frequency(told: Told) -> str:
+    return f"{AUTHORITY}frequency/{FREQUENCIES[told.frequency]}"
+
+
+def _language(tag: str) -> str:
+    return f"{AUTHORITY}language/{LANGUAGE_CODES[tag]}"
 
 
 def _place(told: Told) -> str:
@@ -164,7 +222,21 @@ def _media(form: Format) -> str:
 
 
 def _english(text: str) -> dict[str, str]:
-    return {"@language": "en", "@value": text}
+    return _said(text, DEFAULT)
+
+
+def _said(text: str, tag: str) -> dict[str, str]:
+    return {"@language": text.tag if isinstance(text, Foreign) else tag, "@value": text}
+
+
+def _in_all(spoken: Mapping[str, Told], name: str) -> Any:
+    """A text in every language; one that a language lacks once, in the language that it is in."""
+    texts = [_said(getattr(told, name), tag) for tag, told in spoken.items()]
+    return _one_or_all([text for at, text in enumerate(texts) if text not in texts[:at]])
+
+
+def _one_or_all(found: list[dict[str, str]]) -> Any:
+    return found[0] if len(found) == 1 else found
 
 
 def _day(text: str) -> dict[str, str]:

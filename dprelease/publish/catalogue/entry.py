@@ -37,6 +37,9 @@ class Told:
         version: What the author wrote, else 1 and one more for each publication that it replaces.
         citation: What the author wrote, else made of the others.
         said: Whether the author said anything for catalogues.
+        themes: Codes of the European data themes.
+        frequency: How often the product is published, as a spec writes it.
+        publisher_type: What kind of body publishes it, as a spec writes it.
     """
 
     title: str
@@ -55,6 +58,9 @@ class Told:
     version: str
     citation: str
     said: bool
+    themes: tuple[str, ...]
+    frequency: str
+    publisher_type: str
 
     @property
     def email(self) -> str:
@@ -98,6 +104,9 @@ def told_of(plan: ReleasePlan, facts: Facts) -> Told:
         version=version,
         citation=entry.citation or _citation(release.curator, issued, title, release.period, version, entry.identifier),
         said=release.entry is not None,
+        themes=entry.themes,
+        frequency=entry.frequency,
+        publisher_type=entry.publisher_type,
     )
 
 

@@ -14,7 +14,8 @@ from dprelease.publish.html_text import visible
 __all__ = ["BREAK", "COVERED", "in_lines", "printable"]
 
 BREAK = "\u200b"  # where a line may end: the template puts an empty box there, which no copy of the text has
-_PIECE, _WHOLE = 4, 14  # signs between two such places; signs of a word that is left whole
+_PIECE, _WHOLE = 4, 14  # signs between two such places; signs of a part of a name that is left whole
+_LONGEST_WORD = 23  # letters of a word that is left whole, as the narrowest column of words has room for
 _WORD = re.compile(r"[^._:/-]*[._:/-]+|[^._:/-]+")  # with the signs behind it
 _LONG = re.compile(r"[!-\u0250]{18,}")  # of a script whose letters are not joined
 
@@ -59,12 +60,16 @@ def in_lines(text: str) -> str:
     ('a short-one', 4)
     >>> in_lines("crosstabs.marital_status").split(BREAK)
     ['crosstabs.', 'marital_', 'status']
+    >>> in_lines("Rat des Datenschutzbeauftragten").count(BREAK)
+    0
     """
     return _LONG.sub(_in_pieces, printable(text).replace(BREAK, ""))
 
 
 def _in_pieces(found: re.Match[str]) -> str:
-    """Behind the signs between the words of a name, and within what has none for long."""
+    """Behind the signs between the words of a name, and within what has none for long; a word of a sentence stays."""
+    if found[0].isalpha() and len(found[0]) <= _LONGEST_WORD:
+        return found[0]
     words = _WORD.findall(found[0])
     return BREAK.join(
         word[at : at + size] for word in words for size in [_piece(word)] for at in range(0, len(word), size)

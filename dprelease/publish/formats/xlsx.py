@@ -109,7 +109,7 @@ def _first_sheets(
             phrase("This sheet has one table. It leads to the sheet of every table of this workbook."),
         ],
         table="contents",
-        fields=_contents(tables, files, names, len(told)),
+        fields=_contents(content, files, tables, names, len(told)),
     )
     yield Sheet(
         name=phrase(NOTES),
@@ -145,15 +145,15 @@ def _left_out(content: Content, files: Mapping[str, bytes]) -> list[str]:
     """A line for each table that is too large, with the file that has it."""
     held = {table.name for table in _held(content.tables)}
     gone = [table for table in content.tables if table.name not in held]
-    lines = [_too_large(table, _file(table, files)) for table in gone[:_MOST_NAMED]]
+    lines = [_too_large(table, _titled(content, table), _file(table, files)) for table in gone[:_MOST_NAMED]]
     more = len(gone) - len(lines)
     if not more:
         return lines
     return [*lines, phrase("Nor are {count} more tables, each of which has files of its own.", count=amount(more))]
 
 
-def _too_large(table: PublishedTable, path: str) -> str:
-    said = {"table": table.title or table.name, "rows": so_many(table.cells, "row")}
+def _too_large(table: PublishedTable, title: str, path: str) -> str:
+    said = {"table": title, "rows": so_many(table.cells, "row")}
     if path:
         return phrase(
             "Not in this workbook, because it is too large for one: {table} ({rows}); all of it is in {path}.",
@@ -167,14 +167,26 @@ def _too_large(table: PublishedTable, path: str) -> str:
     )
 
 
+def _titled(content: Content, table: PublishedTable) -> str:
+    """Its title; of a table of a workload that has names, that of the workload with the table's columns."""
+    if table.title or table.derived:
+        return table.title or table.name
+    query = content.plan.query(table.name)
+    if query is None or query.workload is None:
+        return table.name
+    workload = content.plan.workload(query.workload)
+    columns = " × ".join(column.shown for column in table.key_columns) or phrase("Total")
+    return phrase("{title}: {columns}", title=workload.title or workload.name, columns=columns)
+
+
 def _contents(
-    tables: Sequence[PublishedTable], files: Mapping[str, bytes], names: Sequence[str], told: int
+    content: Content, files: Mapping[str, bytes], tables: Sequence[PublishedTable], names: Sequence[str], told: int
 ) -> list[Field]:
     """Notes and tables, and the file that has each in full."""
     first, none = phrase(NOTES), phrase("no file")
     return [
         Field(phrase("sheet"), [first, *names], links=[first, *names]),
-        Field(phrase("title"), [first, *(table.title or table.name for table in tables)]),
+        Field(phrase("title"), [first, *(_titled(content, table) for table in tables)]),
         Field(phrase("rows"), [told, *(table.cells for table in tables)], decimals=0),
         Field(phrase("file with all digits"), [none, *(_file(table, files) or none for table in tables)]),
     ]
@@ -218,7 +230,7 @@ def _table(
     ]
     return Sheet(
         name=name,
-        title=table.title or table.name,
+        title=_titled(content, table),
         lines=[line for line in lines if line],
         table=mark,
         fields=made or [Field(phrase("everything"), [NO_ESTIMATE])],

@@ -19,6 +19,7 @@ from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import with_margin
 from dprelease.publish.site.cells import between
+from dprelease.publish.site.map_labels import Placed, label_size, name_placed
 from dprelease.words import amount, phrase
 
 __all__ = ["MOST_MAPS", "Area", "AreaMap", "map_of"]
@@ -49,12 +50,16 @@ class Area:
         name: Its label, and its number with the interval.
         kind: Its shade from 1 to 5; 0: nothing is published.
         unsure: Whether its interval reaches into another class.
+        label: Its label alone.
+        at: Where that stands on the map; None: there is no room for it.
     """
 
     path: str
     name: str
     kind: int
     unsure: bool
+    label: str
+    at: Placed | None
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,11 @@ class AreaMap:
     missing: tuple[str, ...]
     why_not: str = ""
     apart: tuple[tuple[tuple[int, int, int, int], str], ...] = ()
+
+    @property
+    def letters(self) -> int:
+        """How high the letters of labels are, in the steps of the drawing."""
+        return label_size(self.width)
 
 
 def map_of(table: PublishedTable, geography: Sequence[Geography]) -> AreaMap | None:
@@ -122,7 +132,8 @@ def _drawn(table: PublishedTable, measure: PublishedMeasure, geography: Geograph
             (value, lower, upper), weak = told.get(at, ((math.nan,) * 3, False))
             words = f"{label}: {_words(value, lower, upper, measure)}"
             kind = shades[_class(value, limits)] if at in told else 0
-            areas.append(Area(geography.shapes[key], words, kind, weak))
+            path = geography.shapes[key]
+            areas.append(Area(path, words, kind, weak, label, name_placed(path, label, label_size(geography.width))))
     return AreaMap(
         measure=measure.shown,
         width=geography.width,

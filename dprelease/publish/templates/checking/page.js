@@ -87,6 +87,7 @@ async function walk(entry, path) {
   }
 }
 
+$("folder").webkitdirectory = true; // an attribute of every browser, which no standard of HTML has
 $("folder").addEventListener("change", (event) => {
   check(gathered(Array.from(event.target.files, (file) => [file.webkitRelativePath || file.name, file])));
 });

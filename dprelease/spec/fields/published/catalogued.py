@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -31,6 +31,19 @@ LICENCES: Mapping[str, str] = {
     "OGL-UK-3.0": "https://www.nationalarchives.gov.uk/doc/open-government-licence/version/3/",
     "PDDL-1.0": "https://opendatacommons.org/licenses/pddl/1-0/",
 }
+# What a release is about, how often it comes and who publishes it, in words of codes that catalogues have lists of
+# (publications.europa.eu/resource/authority: data-theme, frequency; purl.org/adms/publishertype).
+Theme = Literal[
+    "AGRI", "ECON", "EDUC", "ENER", "ENVI", "GOVE", "HEAL", "INTR", "JUST", "REGI", "SOCI", "TECH", "TRAN"
+]  # fmt: skip
+Frequency = Literal[
+    "daily", "weekly", "monthly", "quarterly", "twice_a_year", "yearly", "every_two_years", "every_three_years",
+    "every_five_years", "every_ten_years", "irregular", "once",
+]  # fmt: skip
+PublisherType = Literal[
+    "national_authority", "regional_authority", "local_authority", "supranational_authority", "research", "company",
+    "industry_consortium", "non_governmental", "non_profit", "standards_body", "private",
+]  # fmt: skip
 _DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:)?(10\.[0-9]{4,9}/[^\s\"<>{}|\\^`]+)", re.IGNORECASE)
 _ADDRESS = re.compile(r"https?://[^\s/?#\"<>{}|\\^`]+(?:[/?#][^\s\"<>{}|\\^`]*)?", re.IGNORECASE)
 _LONGEST = 300
@@ -85,6 +98,7 @@ def _date(value: Any) -> Any:
 Licence = Annotated[Filled, AfterValidator(_licence)]
 Identifier = Annotated[Filled, AfterValidator(_identifier)]
 Keywords = Annotated[tuple[Filled, ...], AfterValidator(_keywords)]
+Themes = Annotated[tuple[Theme, ...], AfterValidator(_keywords)]
 Day = Annotated[str, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
 
 
@@ -113,6 +127,9 @@ class CataloguedSpec(SpecValue, GrownValue):
         "temporal",
         "published",
         "version",
+        "themes",
+        "frequency",
+        "publisher_type",
     )
     licence: Licence | None = Field(
         None, description="What the data may be used for: an address, or an SPDX identifier such as CC-BY-4.0."
@@ -132,6 +149,11 @@ class CataloguedSpec(SpecValue, GrownValue):
     version: AsWritten | None = Field(
         None, description="Of this publication; left out: 1, and one more for each that replaces it."
     )
+    themes: Themes = Field(
+        (), description="What it is about, by the codes of the European data themes: SOCI is population and society."
+    )
+    frequency: Frequency | None = Field(None, description="How often the product is published.")
+    publisher_type: PublisherType | None = Field(None, description="What kind of body the curator is.")
 
 
 ENTRY = CataloguedSpec.LATER
