@@ -146,7 +146,9 @@ class Seen:
         """``fast``: it is in ``make test``; ``part``: some of its cases are; ``full``: it is in ``make test-all``."""
         module = importlib.import_module(f"tests.{self.module}")
         own = getattr(module, "pytestmark", [])
-        marks = {mark.name for mark in [*getattr(self.load(), "pytestmark", []), *(own if isinstance(own, list) else [own])]}
+        marks = {
+            mark.name for mark in [*getattr(self.load(), "pytestmark", []), *(own if isinstance(own, list) else [own])]
+        }
         return "full" if "slow" in marks else "part" if "thin" in marks else "fast"
 
     def load(self) -> Any:

@@ -131,7 +131,8 @@ SPECS: dict[str, str] = {
         "  k: {table: people, by: [place], keys: private, bounds: {max_groups: 2}, measures: {k: {count: rows}}}\n",
         budget="{epsilon: 1/2, delta: 1e-2}",
     ),
-    "joined": _spec(_COUNT, unit=_UNIT + "    join: [{table: others, on: who, max_matches: 2, add: [age]}]\n").replace(
+    "joined": _spec(_COUNT, unit=_UNIT + "    join: [{table: others, on: who, max_matches: 2, add: [age]}]\n")
+    .replace(
         "queries:",
         "  others:\n    account: people\n    unit_id: who\n    bounds: {max_rows: 2}\n    source: {file: others.csv}\n"
         "    columns: {who: {type: text}, age: {type: integer, keys: [1, 2]}}\nqueries:",

@@ -39,9 +39,7 @@ AUDITED = {fault.name for fault in FAULTS if fault.audit}
 
 
 @pytest.mark.parametrize("fault", named(SHOWN, slow=SHOWN - FIRST))
-def test_a_test_of_the_suite_sees_a_planted_fault(
-    fault: Fault, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_test_of_the_suite_sees_a_planted_fault(fault: Fault, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     assert fault.seen is not None
     assert seen_by(fault.plant, fault.seen, tmp_path, request.getfixturevalue)
 
