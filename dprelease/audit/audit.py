@@ -272,7 +272,7 @@ class _Attack:
         return [DrawAudit(CANARIES, "", delta, claimed, proved, None, number, spent, tuple(breaches))]
 
     def _far_out(self) -> tuple[float, float]:
-        """A point of the claimed curve at a delta of which so many canaries are still next to nothing, where there is one."""
+        """A point of the claimed curve at a delta that is next to nothing for many canaries too, where there is one."""
         try:
             delta = min(self.plan.budget.delta, _TINY)
             return float(delta), float(smallest(self.plan.event, delta)[1])

@@ -82,10 +82,10 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 def epsilon_of_guesses(right: int, guesses: int, canaries: int, delta: float, miss: float) -> float:
     """The epsilon that right guesses prove of whole releases with many canaries, each in by a fair coin.
 
-    With p = e^epsilon / (1 + e^epsilon) and B binomial of that many guesses, a mechanism that keeps (epsilon, delta) has so
-    many right ones with probability P(B >= right) + 2 canaries delta max_i P(right > B >= right - i) / i at most, whatever
-    its answers have to do with one another (Steinke, Nasr and Jagielski 2023, Theorem 5.2). What is returned is below the
-    first epsilon at which that exceeds ``miss``.
+    With p = e^epsilon / (1 + e^epsilon) and B binomial of that many guesses, a mechanism that keeps (epsilon, delta)
+    has so many right ones with probability P(B >= right) + 2 canaries delta max_i P(right > B >= right - i) / i at
+    most, whatever its answers have to do with one another (Steinke, Nasr and Jagielski 2023, Theorem 5.2). What is
+    returned is below the first epsilon at which that exceeds ``miss``.
 
     >>> round(epsilon_of_guesses(1100, 1400, 1400, 0.0, 0.05), 2), epsilon_of_guesses(700, 1400, 1400, 0.0, 0.05)
     (1.19, 0.0)

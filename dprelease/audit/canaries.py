@@ -1,9 +1,9 @@
-"""Many made-up units at once, each in or out by a fair coin: whole releases guessed at, with the rows read anew each time.
+"""Many made-up units at once, each in or out by a fair coin: whole releases are guessed at, each of them read anew.
 
-The totals of the other attacks are worked out once and hidden many times. Here every run writes files, and the engine reads
-them, bounds, totals and hides them; as each of some canaries is a test of its own, a few runs are many. What right guesses
-prove holds whatever the answers have to do with one another (Steinke, Nasr and Jagielski 2023, Theorem 5.2): a canary that
-is in one run only is one unit of all runs together, and these lose together what one loses.
+The totals of the other attacks are worked out once and hidden many times. Here every run writes files, and the engine
+reads them, bounds, totals and hides them; as each of some canaries is a test of its own, a few runs are many. What
+right guesses prove holds whatever the answers have to do with one another (Steinke, Nasr and Jagielski 2023, Theorem
+5.2): a canary that is in one run only is one unit of all runs together, and these lose together what one loses.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _ratio(step: Step, noise: Floats, change: Floats) -> float:
 
 def _judged(inside: npt.NDArray[np.bool_], scores: Floats, delta: float, miss: float) -> CanaryRuns | None:
     """How many guesses to make is chosen on the first runs, and they are counted on the others."""
-    runs, each = inside.shape
+    runs = len(inside)
     first = max(1, int(_FIRST * runs))
     if runs < _FEWEST:
         return None

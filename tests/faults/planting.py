@@ -6,7 +6,6 @@ before hides the fault nor a wrong one outlives it.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import functools
@@ -85,9 +84,9 @@ def _compiled(text: str, module: ModuleType, name: str) -> Any:
 def everywhere(patch: pytest.MonkeyPatch, name: str, value: Any, was: Any = None) -> None:
     """A name in every module of ours that has imported it; with ``was`` only where it is that very thing."""
     for module in [*sys.modules.values()]:
-        if getattr(module, "__name__", "").startswith(("dprelease.", "tests.")) and name in vars(module):
-            if was is None or vars(module)[name] is was:
-                patch.setattr(module, name, value)
+        ours = getattr(module, "__name__", "").startswith(("dprelease.", "tests."))
+        if ours and name in vars(module) and (was is None or vars(module)[name] is was):
+            patch.setattr(module, name, value)
 
 
 @contextmanager
