@@ -49,6 +49,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "__import__('random').Random(8 * count).randbytes(8 * count)",
         ),
         spec="counts",
+        audit=True,
     ),
     Fault(
         "noise-kept-for-equal-draws",
@@ -66,6 +67,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "    with System() as source, scratch:",
         ),
         spec="two",
+        audit=True,
     ),
     Fault(
         "zero-twice",
@@ -116,6 +118,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "        ]",
         ),
         spec="joint",
+        audit=True,
     ),
     Fault(
         "quantile-misses-the-right-side",
@@ -144,6 +147,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         Seen("laws.test_bounded_range_draws", "test_the_law_of_top_k_is_rounds_without_replacement"),
         Edit("noise.mechanisms.exponential:ExponentialTopK.draw", "[-value for", "[-2 * value for"),
         spec="list",
+        audit=True,
     ),
     Fault(
         "threshold-exceeded-not-reached",

@@ -130,7 +130,7 @@ PLAN_FAULTS: tuple[Fault, ...] = (
         "verify-forgets-delta",
         "verify",
         "a delta above the budget's",
-        Seen("unit.test_verify_hostile", "test_what_is_changed_is_refused_by_name_or_harmless"),
+        Seen("unit.test_plan", "test_a_plan_that_lies_is_refused"),
         Edit(
             "plan.verify.whole_plan:_derived",
             'require(certified.delta <= plan.budget.delta, "delta above the budget\'s")',

@@ -77,7 +77,7 @@ def _compiled(text: str, module: ModuleType, name: str) -> Any:
     exec(code, vars(module), scope)
     made = scope[name]
     if isinstance(made, functools.cached_property):
-        made.__set_name__(None, name)
+        made.__set_name__(module.__class__, name)
     return made
 
 
