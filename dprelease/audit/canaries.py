@@ -84,7 +84,8 @@ def guess_canaries(
     if not canaries:
         return None
     base = {each.step.id: exact_numbers(each.step, empty[each.step.id]) for each in plain}
-    inside, scores = [], []
+    inside: list[list[bool]] = []
+    scores: list[list[float]] = []
     while time.monotonic() - begun < seconds or not scores:
         coins = [bool(secrets.randbits(1)) for _ in canaries]
         answers = measured_anew(data, [each.unit for each, coin in zip(canaries, coins, strict=True) if coin])
