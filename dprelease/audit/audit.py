@@ -38,7 +38,7 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.series import refuse_series
 
-__all__ = ["MISS", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
+__all__ = ["CANARIES", "MISS", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
 
 MISS = 1e-6
 """The chance that an audit of a plan that is right reports a breach of its loss, over all of its tests together."""

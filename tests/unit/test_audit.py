@@ -22,12 +22,14 @@ from dprelease.audit.bounds import (
     mu_of_event,
 )
 from dprelease.audit.canaries import guess_canaries
+from dprelease.audit.choices import part_of_the_claim
 from dprelease.audit.evidence import AttackedPart, Learner, evidence, linear_score, ratio_score
 from dprelease.audit.pairs import AuditData
 from dprelease.audit.search import groups_of
 from dprelease.cli.app import app
 from dprelease.errors import CheckFailed
-from dprelease.noise import MECHANISMS
+from dprelease.noise import MECHANISMS, ExactHistogram
+from tests.faults.specs import plan_under_attack
 from tests.planned import SPEC, plan_of
 
 POLICY = "accounts:\n  people: {unit: person, neighboring: add_remove, composition: zcdp, lifetime: {epsilon: 9, delta: 1e-6}}\n"
@@ -154,3 +156,30 @@ def test_canaries_in_a_table_are_guessed_and_never_better_than_is_claimed(budget
     assert found is not None
     assert found.canaries > 24  # of several releases
     assert 0.3 < found.epsilon <= 20
+
+
+def test_how_far_a_pair_shows_a_quantile_is_what_its_law_says_of_every_grid_value() -> None:
+    """By the scores as they are defined, over all 21 values: the best event of those with the largest ratios."""
+    (step,) = plan_under_attack("quantile").steps
+    assert step.choosing is not None
+
+    def held(values: list[int]) -> ExactHistogram:
+        counts = np.ones(len(values), dtype=np.int64)
+        return ExactHistogram(1, np.zeros(len(values), dtype=np.int64), np.array(values, dtype=np.int64), counts)
+
+    def law(values: list[int]) -> dict[int, float]:
+        half = len(values) / 2
+        scores = [max(sum(v < x for v in values) - half, sum(v > x for v in values) - half, 0) for x in range(21)]
+        weights = np.exp(-np.array(scores) / float(step.scale))
+        return dict(enumerate((weights / weights.sum()).tolist()))
+
+    for one, other in (([19], [19, 20]), ([3, 15], [3, 15, 0]), ([], [20]), ([0, 0, 20], [0, 0, 20, 20])):
+        best = 0.0
+        for here, there in ((law(one), law(other)), (law(other), law(one))):
+            order = sorted(here, key=lambda x: there[x] / here[x])
+            for last in range(1, 22):
+                above, below = (sum(each[x] for x in order[:last]) for each in (here, there))
+                best = max(best, np.log(above / below) if above >= 0.005 else 0.0)
+        claimed = float(step.choosing.rounds * step.choosing.spread / step.scale)
+        assert part_of_the_claim(step, held(one), held(other)) == pytest.approx(min(1.0, best / claimed), rel=1e-6)
+    assert part_of_the_claim(step, held([4, 5]), held([4, 5])) == 0

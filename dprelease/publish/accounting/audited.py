@@ -18,9 +18,9 @@ def audit_markdown(content: Content, facts: AuditFacts) -> bytes:
     lines += [f"**{NOTICE}**"] * content.facts.rehearsal
     nearest = max(facts.draws, key=lambda each: float(each.proved) / max(float(each.claimed), 1e-300))
     lines.append(
-        f"Before the release `dprelease audit` attacked its plan {len(facts.draws):,} times, on made-up rows, by what "
-        "measures a release. Largest part of a claim that was proved: "
-        f"ε = {nearest.proved} of {nearest.claimed} ({_plain(nearest.draw)}). "
+        f"Before the release `dprelease audit` attacked its plan {sum(each.runs for each in facts.draws):,} times, in "
+        f"{len(facts.draws):,} ways, on made-up rows, by what measures a release. "
+        f"Largest part of a claim that was proved: ε = {nearest.proved} of {nearest.claimed} ({_plain(nearest.draw)}). "
         "No attack proved more than is claimed; that is no proof that none can."
     )
     lines.append(
