@@ -55,6 +55,7 @@ _NUMBERS = 48  # of one step that an attack looks at, those that change most
 _STATISTICS = 3  # of a step at most
 _SEARCHING, _GUESSING = 0.3, 0.2  # of the time: for neighbours, and for canaries
 _TINY = Fraction(1, 10**14)  # delta of what canaries are held against: each of them costs twice that
+_OWN = Fraction(5, 4)  # times the delta of a selection: the rest is for its noise
 _LATTICE = 2.0  # a discrete Gaussian of a smaller scale is no Gaussian: then mu says nothing
 
 
@@ -173,7 +174,7 @@ class _Attack:
         """Attack one step on the pair that moves it most."""
         begun, pair = time.monotonic(), self.searched.best.get(step.id)
         event = step.alone if step.selecting is None else step.event_under(self.plan.neighboring)
-        own = [] if step.selecting is None else [step.selecting.delta]
+        own = [] if step.selecting is None else [step.selecting.delta * _OWN]
         claims = self._curve(event, own)
         breaches, runs = [*self.searched.broken.get(step.id, {})], 0
         found: list[ProvedEvent] = []
@@ -282,7 +283,7 @@ class _Attack:
     def _curve(self, event: Event, own: Sequence[Fraction] = (), *, few: bool = False) -> list[tuple[float, float]]:
         """Points of what is claimed, that of the budget first: any theorem about the event is a claim.
 
-        Of a selection one point is at its own delta, which may be a part of the budget's.
+        Of a selection one point is a little above its own delta, which may be a part of the budget's.
         """
         more = [Fraction(str(delta)) for delta in (_DELTAS[1::2] if few else _DELTAS)]
         deltas = [self.plan.budget.delta, *own, *(delta for delta in more if delta > self.plan.budget.delta)]

@@ -102,6 +102,12 @@ SPECS: dict[str, str] = {
         "  s: {table: people, by: [place], bounds: {max_rows_per_group: 1}, "
         "measures: {s: {sum: income, clip: [0, 10], clip_per: row}}}\n"
     ),
+    "gaussian_keys": _spec(
+        "  k: {table: people, by: [place], keys: private, measures: {k: {count: rows}}}\n",
+        "gaussian",
+        unit="    unit_id: who\n    bounds: {max_rows: 1}\n",
+        budget="{epsilon: 2, delta: 1e-2}",
+    ),
     "bounded_keys": _spec(
         "  k: {table: people, by: [place], keys: private, bounds: {max_groups: 1}, measures: {k: {count: rows}}}\n",
         budget="{epsilon: 2, delta: 1e-2}",

@@ -19,6 +19,7 @@ from tests.faults.specs import SPECS, plan_under_attack
 from tests.faults.table import PAGE, page
 
 SECONDS = 6.0
+MARKS: dict[str, list[pytest.MarkDecorator]] = {"counts": [], "gaussian_keys": [pytest.mark.slow]}
 FAST = {"no-noise", "one-row-more-unchecked", "claim-of-half"}
 SLOW = {"laplace-half", "shared-noise", "single-cells-shown", "sum-unclipped", "keys-without-noise", "even-noise"}
 KINDS = {fault.kind for fault in FAULTS}
@@ -71,9 +72,7 @@ def check(fault: Fault, seconds: float) -> None:
     assert report.breached, report.draws
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "counts" else pytest.mark.nightly) for name in SPECS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [pytest.mark.nightly])) for name in SPECS])
 def test_an_audit_accuses_no_plan_that_is_right(name: str) -> None:
     report = attacked(plan_under_attack(name), 2.0)
     assert not report.breached, report.draws
