@@ -8,7 +8,7 @@ right guesses prove holds whatever the answers have to do with one another (Stei
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def guess_canaries(
     inside: list[list[bool]] = []
     scores: list[list[float]] = []
     while time.monotonic() - begun < seconds or not scores:
-        coins = [bool(secrets.randbits(1)) for _ in canaries]
+        coins = [bool(byte & 1) for byte in os.urandom(len(canaries))]
         answers = measured_anew(data, [each.unit for each, coin in zip(canaries, coins, strict=True) if coin])
         inside.append(coins)
         scores.append([_score(each, plain, answers, base) for each in canaries])

@@ -233,7 +233,6 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         Seen("unit.test_draw", "test_keys_are_selected_at_the_planned_scale", {"mechanism": "optimal_selection"}),
         Edit("release.draw:selected_keys", "step.selecting.delta / step.sensitivity.l0", "step.selecting.delta"),
         spec="coins",
-        audit=True,
     ),
     Fault(
         "tables-of-an-account-left-out",
