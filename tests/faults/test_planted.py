@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,15 @@ def test_an_audit_accuses_no_plan_that_is_right(name: str) -> None:
     assert not report.breached, report.draws
     assert report.tests
     assert any(each.runs for each in report.draws)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(10))
+def test_of_three_hundred_audits_none_accuses_a_plan_that_is_right(block: int) -> None:
+    """Each may with probability 1e-6, so that one of all does with 3e-4; 0 of 300 shows less than 1 % at 95 %."""
+    for name in islice(cycle(SPECS), 30 * block, 30 * (block + 1)):
+        report = attacked(plan_under_attack(name), 1.0)
+        assert not report.breached, (name, report.draws)
 
 
 def test_what_changes_nothing_is_seen_by_nobody(tmp_path: Path, request: pytest.FixtureRequest) -> None:
