@@ -86,8 +86,9 @@ laws: $(VENV)/.dev ## properties that hold for every measure, accountant and pla
 stats: $(VENV)/.dev ## is the noise the noise: fit, power, coverage
 	$(PYTEST) tests/statistical
 
-faults: $(VENV)/.dev ## every planted fault of the measuring path, against what must find it
+faults: $(VENV)/.dev ## every planted fault, against the tests, verify and audit that must find it; then docs/planted-faults.md
 	$(PYTEST) tests/faults
+	$(BIN)/python -m tests.faults.table
 
 golden: $(VENV)/.dev ## published figures reproduced
 	$(PYTEST) tests/golden

@@ -10,6 +10,6 @@ Floor 8: uses releases as the command does. It reads no source, asks no ledger a
 
 from __future__ import annotations
 
-from dprelease.audit.audit import MISS, AuditReport, DrawAudit, audit_spec
+from dprelease.audit.audit import CANARIES, MISS, AuditReport, DrawAudit, audit_spec
 
-__all__ = ["MISS", "AuditReport", "DrawAudit", "audit_spec"]
+__all__ = ["CANARIES", "MISS", "AuditReport", "DrawAudit", "audit_spec"]

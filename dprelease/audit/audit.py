@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.audit.bounds import epsilon_of_mu
+from dprelease.audit.canaries import guess_canaries
 from dprelease.audit.draws import draws_of, keys_drawn, one_by_one
 from dprelease.audit.evidence import (
     EVENTS,
@@ -27,8 +28,8 @@ from dprelease.audit.evidence import (
 )
 from dprelease.audit.pairs import AuditData, Boxes, change_of, either_keys, exact_numbers
 from dprelease.audit.path import answers_of, answers_read, joint_steps
-from dprelease.audit.search import NeighbourPair, Searched, search
-from dprelease.errors import BrokenPromiseError
+from dprelease.audit.search import NeighbourPair, Searched, groups_of, search
+from dprelease.errors import BrokenPromiseError, UnsupportedEvent
 from dprelease.noise import ExactKeys
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.privacy.accountants import smallest
@@ -37,10 +38,13 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.series import refuse_series
 
-__all__ = ["MISS", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
+__all__ = ["CANARIES", "MISS", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
 
 MISS = 1e-6
 """The chance that an audit of a plan that is right reports a breach of its loss, over all of its tests together."""
+
+CANARIES = "whole release, canaries"
+"""The attack whose runs are units that are in or out, many of them in each release."""
 
 Shown = Callable[[str, int, int], None]
 Answers = npt.NDArray[np.int64]
@@ -49,7 +53,9 @@ _FEWEST, _MOST, _TRIAL = 60, 1_000_000, 100  # runs a side
 _HELD = 16_000_000  # numbers of all runs of a side, for memory
 _NUMBERS = 48  # of one step that an attack looks at, those that change most
 _STATISTICS = 3  # of a step at most
-_SEARCHING = 0.35  # of the time
+_SEARCHING, _GUESSING = 0.3, 0.2  # of the time: for neighbours, and for canaries
+_TINY = Fraction(1, 10**14)  # delta of what canaries are held against: each of them costs twice that
+_OWN = Fraction(5, 4)  # times the delta of a selection: the rest is for its noise
 _LATTICE = 2.0  # a discrete Gaussian of a smaller scale is no Gaussian: then mu says nothing
 
 
@@ -58,13 +64,13 @@ class DrawAudit:
     """What was tried on one step, or on all together.
 
     Attributes:
-        draw: The id of the step, or ``whole release``.
+        draw: The id of the step, ``whole release``, or ``CANARIES``.
         mechanism: Of the step; empty of all.
-        delta: That of the budget.
+        delta: That of the budget; of ``CANARIES`` a far smaller one.
         claimed: The epsilon that is claimed at it.
         proved: The largest lower bound of it; 0 where nothing is proved.
         reached: The part of the stated sensitivity that the two data sets differ by; None of all together.
-        runs: Answers on each data set; 0 where there was no time for enough of them.
+        runs: Answers on each data set, or canaries; 0 where there was no time for enough of them.
         seconds: That it took.
         breaches: What is worse than claimed, in words; empty: nothing was found.
     """
@@ -132,15 +138,16 @@ def audit_plan(
     plan: ReleasePlan, data: AuditData, seconds: float, show: Shown = lambda label, done, total: None
 ) -> AuditReport:
     """Attack a plan, verified or not; see :func:`audit_spec`."""
-    begun, each = time.monotonic(), seconds * (1 - _SEARCHING) / (len(plan.steps) + 2)
+    begun, each = time.monotonic(), seconds * (1 - _SEARCHING - _GUESSING) / (len(plan.steps) + 2)
     searched = search(data, seconds * _SEARCHING, lambda done, total: show("making up neighbours", done, total))
-    tests = EVENTS * (_STATISTICS * len(plan.steps) + 2 * max(1, len(searched.whole)))
+    tests = EVENTS * (_STATISTICS * len(plan.steps) + 2 * max(1, len(searched.whole))) + 1
     attack = _Attack(plan, data, searched, MISS / tests, each)
     draws = []
     for number, step in enumerate(plan.steps):
         draws.append(attack.step(step))
         show("attacking steps", number + 1, len(plan.steps))
     draws += [attack.whole(pair, number) for number, pair in enumerate(searched.whole)]
+    draws += attack.canaries(seconds * _GUESSING)
     show("attacking the whole release", 1, 1)
     return AuditReport(
         release=plan.release.name,
@@ -167,7 +174,7 @@ class _Attack:
         """Attack one step on the pair that moves it most."""
         begun, pair = time.monotonic(), self.searched.best.get(step.id)
         event = step.alone if step.selecting is None else step.event_under(self.plan.neighboring)
-        own = [] if step.selecting is None else [step.selecting.delta]
+        own = [] if step.selecting is None else [step.selecting.delta * _OWN]
         claims = self._curve(event, own)
         breaches, runs = [*self.searched.broken.get(step.id, {})], 0
         found: list[ProvedEvent] = []
@@ -245,10 +252,38 @@ class _Attack:
             tuple(breaches),
         )
 
+    def canaries(self, seconds: float) -> list[DrawAudit]:
+        """Attack whole releases that are read anew, with many units at once; nothing where none is to be guessed at."""
+        begun, breaches = time.monotonic(), list[str]()
+        table, steps = max(groups_of(self.data), key=lambda group: len(group[1]))
+        (delta, claimed) = self._far_out()
+        try:
+            found = guess_canaries(self.data, steps, table, seconds, delta, self.miss)
+        except BrokenPromiseError as error:
+            found, breaches = None, [f"measuring made-up rows broke a promise: {error.summary}"]
+        if found is None and not breaches:
+            return []
+        proved = 0.0 if found is None else found.epsilon
+        if found is not None and proved > claimed:
+            breaches.append(
+                f"epsilon is at least {proved:.4g} at delta {delta:g}, and {claimed:.4g} is claimed: {found.right} of "
+                f"{found.guesses} guesses were right, about {found.canaries} canaries"
+            )
+        spent, number = time.monotonic() - begun, 0 if found is None else found.canaries
+        return [DrawAudit(CANARIES, "", delta, claimed, proved, None, number, spent, tuple(breaches))]
+
+    def _far_out(self) -> tuple[float, float]:
+        """A point of the claimed curve at a delta that is next to nothing for many canaries too, where there is one."""
+        try:
+            delta = min(self.plan.budget.delta, _TINY)
+            return float(delta), float(smallest(self.plan.event, delta)[1])
+        except UnsupportedEvent:  # keys are selected with a delta of their own
+            return self._curve(self.plan.event, few=True)[0]
+
     def _curve(self, event: Event, own: Sequence[Fraction] = (), *, few: bool = False) -> list[tuple[float, float]]:
         """Points of what is claimed, that of the budget first: any theorem about the event is a claim.
 
-        Of a selection one point is at its own delta, which may be a part of the budget's.
+        Of a selection one point is a little above its own delta, which may be a part of the budget's.
         """
         more = [Fraction(str(delta)) for delta in (_DELTAS[1::2] if few else _DELTAS)]
         deltas = [self.plan.budget.delta, *own, *(delta for delta in more if delta > self.plan.budget.delta)]
@@ -307,7 +342,7 @@ def _seconds_each(draw: Callable[[int], object], seconds: float) -> float:
     while runs <= _TRIAL and time.monotonic() - begun < seconds / 20:
         started = time.monotonic()
         draw(runs)
-        each, runs = min(each, (time.monotonic() - started) / runs), runs * 7
+        each, runs = (time.monotonic() - started) / runs, runs * 7
     return each
 
 

@@ -15,10 +15,19 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["epsilon_of_event", "epsilon_of_mu", "least_probability", "most_probability", "mu_of_event"]
+__all__ = [
+    "epsilon_of_event",
+    "epsilon_of_guesses",
+    "epsilon_of_mu",
+    "least_probability",
+    "most_probability",
+    "mu_of_event",
+]
 
 _NORMAL = NormalDist()
 _HALVINGS = 60
+_STEPS = 400
+_HAIR = 1e-9  # of rounding
 _FAR = 25  # deviations, at least twice so many as there are
 
 
@@ -68,6 +77,45 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if _delta_of(mu, middle) > delta else (low, middle)
     return low
+
+
+def epsilon_of_guesses(right: int, guesses: int, canaries: int, delta: float, miss: float) -> float:
+    """The epsilon that right guesses prove of whole releases with many canaries, each in by a fair coin.
+
+    With p = e^epsilon / (1 + e^epsilon) and B binomial of that many guesses, a mechanism that keeps (epsilon, delta)
+    has so many right ones with probability P(B >= right) + 2 canaries delta max_i P(right > B >= right - i) / i at
+    most, whatever its answers have to do with one another (Steinke, Nasr and Jagielski 2023, Theorem 5.2). What is
+    returned is below the first epsilon at which that exceeds ``miss``.
+
+    >>> round(epsilon_of_guesses(1100, 1400, 1400, 0.0, 0.05), 2), epsilon_of_guesses(700, 1400, 1400, 0.0, 0.05)
+    (1.19, 0.0)
+
+    Args:
+        right: Guesses that were right.
+        guesses: How many were made; which canaries are guessed at may depend on the answers.
+        canaries: How many could have been guessed at.
+        delta: Of the claim.
+        miss: The chance that more is returned than is true.
+    """
+    if 2 * right <= guesses:
+        return 0.0
+    most = math.log(right / (guesses - right)) if right < guesses else 20.0
+    last = 0.0
+    for step in range(_STEPS):  # upward, for nobody has proved that the bound only rises
+        if _chance_of_guesses(right, guesses, canaries, delta, most * step / _STEPS) > miss:
+            break
+        last = most * step / _STEPS
+    return last
+
+
+def _chance_of_guesses(right: int, guesses: int, canaries: int, delta: float, epsilon: float) -> float:
+    p = 1 / (1 + math.exp(-epsilon))
+    known, counts = _log_factorials(guesses), np.arange(right)
+    logs = known[guesses] - known[counts] - known[guesses - counts]
+    below = np.exp(logs + counts * math.log(p) + (guesses - counts) * math.log1p(-p))[::-1]
+    windows = np.cumsum(below) / np.arange(1, right + 1)
+    beside = 2 * canaries * delta * float(windows.max(initial=0.0)) * (1 + _HAIR)
+    return _tail(right, guesses, p) + beside
 
 
 def _delta_of(mu: float, epsilon: float) -> float:

@@ -1,6 +1,6 @@
 """How far two data sets lie apart for a quantile that noise chooses: by the law that is claimed, worked out exactly.
 
-Of a pair of data sets it is the score that matters, and no norm of counts says how much of the claim an attack could show.
+It is the scores of two data sets that matter, and no norm of counts says how much of the claim an attack could show.
 """
 
 from __future__ import annotations

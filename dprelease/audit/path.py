@@ -25,7 +25,7 @@ from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.tuning.utility import ForgettingLedger, Unpinned
 from dprelease.starter.extremes import UnitRows
 
-__all__ = ["answers_of", "answers_read", "joint_steps"]
+__all__ = ["answers_of", "answers_read", "joint_steps", "measured_anew"]
 
 Answers = npt.NDArray[np.int64]
 _READINGS = 1  # of each data set: a large plan takes half a minute
@@ -71,6 +71,11 @@ def answers_read(data: AuditData, pair: NeighbourPair) -> list[str]:
     if all(len(shape) == 1 for shape in shapes) and shapes[0] == shapes[1]:
         return []
     return ["answers on neighbouring data sets have different shapes"]
+
+
+def measured_anew(data: AuditData, units: Sequence[UnitRows]) -> dict[str, Answers]:
+    """The answers of every step to a data set of these units, by ``draw_batch``, from its files on."""
+    return {name: each.values for name, each in _read(data, units).items()}
 
 
 def _shape(answer: Measurement) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.privacy.unit import Neighboring
 from dprelease.starter.extremes import UnitRows
 
-__all__ = ["NeighbourPair", "Searched", "search"]
+__all__ = ["NeighbourPair", "Searched", "groups_of", "search"]
 
 _OTHERS = (2, 0, 3, 1)  # units that both data sets have, in turn: what one adds depends on who else is there
 _TOGETHER = 5  # units that are tried beside the same others
@@ -62,14 +62,14 @@ class Searched:
 def search(data: AuditData, seconds: float, show: Callable[[int, int], None]) -> Searched:
     """Try units until the time is over; at least a few, and those of every table."""
     found = Searched()
-    groups = _groups(data)
+    groups = groups_of(data)
     for number, (table, steps) in enumerate(groups):
         _search_group(data, table, steps, seconds / len(groups), found)
         show(number + 1, len(groups))
     return found
 
 
-def _groups(data: AuditData) -> list[tuple[str, list[AuditedStep]]]:
+def groups_of(data: AuditData) -> list[tuple[str, list[AuditedStep]]]:
     """Steps whose tables a unit has rows in at once: of all tables with ids, and of each without by itself."""
     groups: dict[str, tuple[str, list[AuditedStep]]] = {}
     for each in data.steps:

@@ -29,6 +29,8 @@ __all__ = [
     "NOTICE",
     "AccountFacts",
     "AccountPoint",
+    "AuditFacts",
+    "AuditedDraw",
     "CapChange",
     "ComparedWith",
     "Content",
@@ -147,6 +149,33 @@ class ComparedWith(GrownValue):
     restatement: int = 0
 
 
+class AuditedDraw(Value):
+    """One attack of an audit: how often, a delta, and the epsilon claimed and proved at it; decimal texts."""
+
+    draw: str
+    mechanism: str
+    runs: int
+    delta: str
+    claimed: str
+    proved: str
+
+
+class AuditFacts(Value):
+    """What an audit of the plan found before it was released.
+
+    Attributes:
+        tests: Events that were tested.
+        units_tried: Made-up units.
+        miss: The chance that a plan that is right is accused, as a decimal text.
+        draws: Every attack.
+    """
+
+    tests: int
+    units_tried: int
+    miss: str
+    draws: tuple[AuditedDraw, ...]
+
+
 class Facts(GrownValue):
     """What a bundle says that is not in the plan; all of it public, none of it read from a clock here.
 
@@ -171,9 +200,10 @@ class Facts(GrownValue):
         rehearsal: The data was made up; every page and table then says so.
         earlier: The releases of earlier periods with which columns compare.
         theme: Colours and logo of the office; None: the usual colours, and no logo.
+        audit: What attacks on the plan proved before it was released; None: none was taken along.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id", "earlier", "theme")
+    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id", "earlier", "theme", "audit")
     plan_fingerprint: str
     reserved_at: str
     ledger_sequence: int
@@ -193,6 +223,7 @@ class Facts(GrownValue):
     ledger_id: str = ""
     earlier: tuple[ComparedWith, ...] = ()
     theme: Theme | None = None
+    audit: AuditFacts | None = None
 
     @property
     def key_fingerprint(self) -> str:

@@ -22,6 +22,7 @@ class Request(Value):
         as_planned: Finish a release that was begun with its stored plan, although the spec has changed since.
         revision: Which planned revision of the period; 0: the first publication.
         early: Why it is begun although the data of its period are not complete yet, by the schedule; empty: it is not.
+        audit: Path of what ``dprelease audit`` found of the plan, for a page of the bundle; empty: there is none.
         sampler: What draws the noise of a release that is reserved now; one that is resumed keeps its own.
     """
 
@@ -33,4 +34,5 @@ class Request(Value):
     as_planned: bool = False
     revision: int = Field(default=0, ge=0)
     early: str = ""
+    audit: str = ""
     sampler: Sampler = "native"

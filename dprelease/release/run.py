@@ -50,6 +50,7 @@ from dprelease.release.publishing.earlier import require_earlier
 from dprelease.release.publishing.overview import write_overview
 from dprelease.release.publishing.published import make_way, require_accounted
 from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuning_note
+from dprelease.release.records.audited import taken_along
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.request import Request
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
@@ -140,8 +141,9 @@ class Run:
         hit("run.planned")
         early = " ".join(self._request.early.split())
         command = f"dprelease run --early: {early}" if early else "dprelease run"
+        recorded = {**environment(self._request.sampler), **taken_along(self._request.audit, plan)}
         self.reservation: Reservation = self._ledger.reserve(
-            plan, owed, heads, environment(self._request.sampler), command, restates=restates, approvals=approvals
+            plan, owed, heads, recorded, command, restates=restates, approvals=approvals
         )
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
         self._tell("reserved", entry=self.reservation.sequence)

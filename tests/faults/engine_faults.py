@@ -15,7 +15,9 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "nobody-meets-nobody",
         "joins",
         "rows without an id are joined to all others without: L1 of any size",
-        Seen("conformance.test_private_joins", "test_rows_without_an_id_meet_no_rows_without_an_id", {"kind": "duckdb"}),
+        Seen(
+            "conformance.test_private_joins", "test_rows_without_an_id_meet_no_rows_without_an_id", {"kind": "duckdb"}
+        ),
         Edit("engines.duck.pipeline:privately_joined", "left == lent[place])", "left.identical_to(lent[place]))"),
         spec="joined_nobody",
     ),
@@ -35,7 +37,9 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "sample-by-place-in-the-file",
         "keyed sampling",
         "which rows stay depends on the order of the file",
-        Seen("unit.test_engines_bounding", "test_the_order_of_rows_and_their_files_play_no_part", {"truncate": "sample"}),
+        Seen(
+            "unit.test_engines_bounding", "test_the_order_of_rows_and_their_files_play_no_part", {"truncate": "sample"}
+        ),
         Edit(
             "engines.duck.bounding:_sampled",
             "return [ibis.asc(keyed(some, table, secret, item)), *_last(some)]",
@@ -62,7 +66,9 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "units-counted-as-rows",
         "count",
         "a unit counts once for each of its rows",
-        Seen("conformance.test_private_joins", "test_rows_without_an_id_meet_no_rows_without_an_id", {"kind": "duckdb"}),
+        Seen(
+            "conformance.test_private_joins", "test_rows_without_an_id_meet_no_rows_without_an_id", {"kind": "duckdb"}
+        ),
         Edit(
             "engines.duck.pipeline:_once",
             'quantity.per == "unit_cell" or quantity.kind == "units"',
@@ -87,8 +93,8 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         _BOUNDS,
         Edit(
             "engines.duck.grid_steps:steps",
-            'quantity.step == 1:\n        return clip(value, low, high)',
-            'quantity.step == 1:\n        return value',
+            "quantity.step == 1:\n        return clip(value, low, high)",
+            "quantity.step == 1:\n        return value",
         ),
         spec="sums",
         audit=True,
@@ -163,6 +169,6 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "joins",
         "one row becomes as many as the other table has of its unit",
         Seen("conformance.test_engines_units", "test_a_private_join_never_gives_more_matches_than_it_says", {}, _DUCK),
-        Edit("engines.duck.bounding:_first", '< _capped(limit)', '< _capped(limit) + 1'),
+        Edit("engines.duck.bounding:_first", "< _capped(limit)", "< _capped(limit) + 1"),
     ),
 )

@@ -19,7 +19,7 @@ from tests.faults.plan_faults import PLAN_FAULTS
 from tests.faults.planting import SEEN, Fixtures, Patch, Seen, planted
 from tests.faults.specs import plan_under_attack
 
-__all__ = ["FAULTS", "audited", "attacked", "seen_by", "told_by_verify"]
+__all__ = ["FAULTS", "attacked", "audited", "seen_by", "told_by_verify"]
 
 FAULTS: tuple[Fault, ...] = (*PATH_FAULTS, *NOISE_FAULTS, *ENGINE_FAULTS, *PLAN_FAULTS, *LEDGER_FAULTS)
 

@@ -46,7 +46,9 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "keys-as-drawn",
         "replay",
         "a second selection, which the others are then counted over",
-        Seen("unit.test_draw", "test_a_run_that_was_cut_off_after_the_selection_counts_over_the_keys_that_were_committed"),
+        Seen(
+            "unit.test_draw", "test_a_run_that_was_cut_off_after_the_selection_counts_over_the_keys_that_were_committed"
+        ),
         Edit(
             "release.draw:_Run.measure",
             "chosen = stored.get(self.batch.selection)",
@@ -65,13 +67,22 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "ledger order",
         "a refund for an answer that was drawn",
         Seen("unit.test_ledger_accounts", "test_nothing_is_given_back_once_it_was_read", {}, _LEDGER),
-        Edit("ledger.tables.reserving:record_void", 'reservation.state != "open" or read:', 'reservation.state != "open":'),
+        Edit(
+            "ledger.tables.reserving:record_void",
+            'reservation.state != "open" or read:',
+            'reservation.state != "open":',
+        ),
     ),
     Fault(
         "window-by-the-lifetime-cap",
         "filters",
         "more in a window than its cap",
-        Seen("unit.test_ledger_accounts", "test_a_window_says_no_while_the_lifetime_has_room_and_the_other_way_round", {}, _LEDGER),
+        Seen(
+            "unit.test_ledger_accounts",
+            "test_a_window_says_no_while_the_lifetime_has_room_and_the_other_way_round",
+            {},
+            _LEDGER,
+        ),
         Edit(
             "ledger.model.admission:_assess_sum",
             "charge.cap if account.window is None else account.window.cap",
@@ -133,7 +144,11 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
             {},
             {"folder": lambda folder: folder},
         ),
-        Edit("engines.files.fingerprint:_digest", "blake2b(key=key, digest_size=32, person=_FILE)", "blake2b(digest_size=32, person=_FILE)"),
+        Edit(
+            "engines.files.fingerprint:_digest",
+            "blake2b(key=key, digest_size=32, person=_FILE)",
+            "blake2b(digest_size=32, person=_FILE)",
+        ),
     ),
     Fault(
         "plans-of-one-fingerprint",
@@ -146,7 +161,9 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "anchor-not-synced",
         "ledger order",
         "a charge that is forgotten with the power",
-        Seen("unit.test_ledger_anchors", "test_a_line_is_on_the_disk_before_its_writer_goes_on", {}, {"anchor": _anchor}),
+        Seen(
+            "unit.test_ledger_anchors", "test_a_line_is_on_the_disk_before_its_writer_goes_on", {}, {"anchor": _anchor}
+        ),
         Edit("ledger.anchors.anchors:Anchor.write", "    os.fsync(file)\n", "    pass\n"),
     ),
     Fault(
@@ -175,7 +192,11 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "signatures",
         "nothing: a stranger cannot tell a forgery",
         Seen("unit.test_signing", "test_what_is_no_signature_of_the_bundle_is_told"),
-        Edit("publish.manifest:fault", "if not key.checks_envelope(signature[\"sig\"], PAYLOAD_TYPE, payload):", "if False:"),
+        Edit(
+            "publish.manifest:fault",
+            'if not key.checks_envelope(signature["sig"], PAYLOAD_TYPE, payload):',
+            "if False:",
+        ),
     ),
     Fault(
         "group-of-one-step",
@@ -212,7 +233,6 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         Seen("unit.test_draw", "test_keys_are_selected_at_the_planned_scale", {"mechanism": "optimal_selection"}),
         Edit("release.draw:selected_keys", "step.selecting.delta / step.sensitivity.l0", "step.selecting.delta"),
         spec="coins",
-        audit=True,
     ),
     Fault(
         "tables-of-an-account-left-out",

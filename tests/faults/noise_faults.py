@@ -20,7 +20,9 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "law",
         "epsilon x 1.03: less than an audit can see",
         Seen("statistical.test_native_noise", "test_native_noise_has_the_stated_law_and_a_wrong_scale_is_seen"),
-        Edit("noise.native.draws:sampler_of", "if scale <= 0:", "scale = scale * Fraction(97, 100)\n    if scale <= 0:"),
+        Edit(
+            "noise.native.draws:sampler_of", "if scale <= 0:", "scale = scale * Fraction(97, 100)\n    if scale <= 0:"
+        ),
         spec="counts",
     ),
     Fault(
@@ -41,8 +43,13 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "reuse",
         "all noise, for it can be made again",
         _FRESH,
-        Edit("noise.native.source:System.words", "os.urandom(8 * count)", "__import__('random').Random(8 * count).randbytes(8 * count)"),
+        Edit(
+            "noise.native.source:System.words",
+            "os.urandom(8 * count)",
+            "__import__('random').Random(8 * count).randbytes(8 * count)",
+        ),
         spec="counts",
+        audit=True,
     ),
     Fault(
         "noise-kept-for-equal-draws",
@@ -60,6 +67,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "    with System() as source, scratch:",
         ),
         spec="two",
+        audit=True,
     ),
     Fault(
         "zero-twice",
@@ -110,6 +118,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "        ]",
         ),
         spec="joint",
+        audit=True,
     ),
     Fault(
         "quantile-misses-the-right-side",
@@ -138,6 +147,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         Seen("laws.test_bounded_range_draws", "test_the_law_of_top_k_is_rounds_without_replacement"),
         Edit("noise.mechanisms.exponential:ExponentialTopK.draw", "[-value for", "[-2 * value for"),
         spec="list",
+        audit=True,
     ),
     Fault(
         "threshold-exceeded-not-reached",
@@ -175,14 +185,18 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "coin-off-by-one-unit",
         "keys",
         "delta x (1 + e^epsilon)",
-        Seen("unit.test_noise_threshold", "test_the_optimal_selection_appears_as_often_as_it_should_and_a_shift_moves_it"),
+        Seen(
+            "unit.test_noise_threshold", "test_the_optimal_selection_appears_as_often_as_it_should_and_a_shift_moves_it"
+        ),
         Edit("noise.mechanisms.threshold:OptimalSelection.draw", "count - shift)", "count + 1 - shift)"),
     ),
     Fault(
         "contrasts-of-huge-counts-unclamped",
         "workload",
         "a sum that wraps: any change",
-        Seen("unit.test_noise_residual", "test_contrasts_of_counts_of_any_size_are_clamped_so_that_no_number_overflows"),
+        Seen(
+            "unit.test_noise_residual", "test_contrasts_of_counts_of_any_size_are_clamped_so_that_no_number_overflows"
+        ),
         Edit("noise.mechanisms.residual:draw_residual", "> residual.most_rows:", "> 2**64:"),
     ),
     Fault(

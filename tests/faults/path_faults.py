@@ -28,6 +28,7 @@ from tests.faults.planting import Patch, Seen, everywhere
 
 __all__ = ["PATH_FAULTS"]
 
+
 def _shared(patch: pytest.MonkeyPatch) -> None:
     """The second table gets the very noise of the first."""
     real: Any = draw.hidden
@@ -177,7 +178,10 @@ _LAPLACE = Seen("unit.test_draw", "test_what_is_drawn_has_the_planned_scale", {"
 _GAUSSIAN = Seen("unit.test_draw", "test_what_is_drawn_has_the_planned_scale", {"noise": "gaussian"})
 _LAW = Seen("statistical.test_samplers", "test_noise_has_the_claimed_law_and_a_wrong_scale_is_seen")
 _BOUNDS = Seen(
-    "conformance.test_engines_units", "test_every_quantity_under_every_bound", {"null_id": "unit"}, {"kind": lambda _: "duckdb"}
+    "conformance.test_engines_units",
+    "test_every_quantity_under_every_bound",
+    {"null_id": "unit"},
+    {"kind": lambda _: "duckdb"},
 )
 
 

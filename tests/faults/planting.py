@@ -6,7 +6,6 @@ before hides the fault nor a wrong one outlives it.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import functools
@@ -78,16 +77,16 @@ def _compiled(text: str, module: ModuleType, name: str) -> Any:
     exec(code, vars(module), scope)
     made = scope[name]
     if isinstance(made, functools.cached_property):
-        made.__set_name__(None, name)
+        made.__set_name__(module.__class__, name)
     return made
 
 
 def everywhere(patch: pytest.MonkeyPatch, name: str, value: Any, was: Any = None) -> None:
     """A name in every module of ours that has imported it; with ``was`` only where it is that very thing."""
     for module in [*sys.modules.values()]:
-        if getattr(module, "__name__", "").startswith(("dprelease.", "tests.")) and name in vars(module):
-            if was is None or vars(module)[name] is was:
-                patch.setattr(module, name, value)
+        ours = getattr(module, "__name__", "").startswith(("dprelease.", "tests."))
+        if ours and name in vars(module) and (was is None or vars(module)[name] is was):
+            patch.setattr(module, name, value)
 
 
 @contextmanager
@@ -146,7 +145,9 @@ class Seen:
         """``fast``: it is in ``make test``; ``part``: some of its cases are; ``full``: it is in ``make test-all``."""
         module = importlib.import_module(f"tests.{self.module}")
         own = getattr(module, "pytestmark", [])
-        marks = {mark.name for mark in [*getattr(self.load(), "pytestmark", []), *(own if isinstance(own, list) else [own])]}
+        marks = {
+            mark.name for mark in [*getattr(self.load(), "pytestmark", []), *(own if isinstance(own, list) else [own])]
+        }
         return "full" if "slow" in marks else "part" if "thin" in marks else "fast"
 
     def load(self) -> Any:

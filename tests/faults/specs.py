@@ -102,6 +102,12 @@ SPECS: dict[str, str] = {
         "  s: {table: people, by: [place], bounds: {max_rows_per_group: 1}, "
         "measures: {s: {sum: income, clip: [0, 10], clip_per: row}}}\n"
     ),
+    "gaussian_keys": _spec(
+        "  k: {table: people, by: [place], keys: private, measures: {k: {count: rows}}}\n",
+        "gaussian",
+        unit="    unit_id: who\n    bounds: {max_rows: 1}\n",
+        budget="{epsilon: 2, delta: 1e-2}",
+    ),
     "bounded_keys": _spec(
         "  k: {table: people, by: [place], keys: private, bounds: {max_groups: 1}, measures: {k: {count: rows}}}\n",
         budget="{epsilon: 2, delta: 1e-2}",
@@ -131,7 +137,8 @@ SPECS: dict[str, str] = {
         "  k: {table: people, by: [place], keys: private, bounds: {max_groups: 2}, measures: {k: {count: rows}}}\n",
         budget="{epsilon: 1/2, delta: 1e-2}",
     ),
-    "joined": _spec(_COUNT, unit=_UNIT + "    join: [{table: others, on: who, max_matches: 2, add: [age]}]\n").replace(
+    "joined": _spec(_COUNT, unit=_UNIT + "    join: [{table: others, on: who, max_matches: 2, add: [age]}]\n")
+    .replace(
         "queries:",
         "  others:\n    account: people\n    unit_id: who\n    bounds: {max_rows: 2}\n    source: {file: others.csv}\n"
         "    columns: {who: {type: text}, age: {type: integer, keys: [1, 2]}}\nqueries:",

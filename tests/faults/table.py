@@ -65,7 +65,11 @@ def page() -> str:
 
 
 def _row(fault: Fault) -> str:
-    test = f"`{fault.seen.id}`" if fault.seen else "`faults/test_planted.py::test_verify_refuses_a_plan_that_was_made_with_it`"
+    test = (
+        f"`{fault.seen.id}`"
+        if fault.seen
+        else "`faults/test_planted.py::test_verify_refuses_a_plan_that_was_made_with_it`"
+    )
     cells = [
         f"`{fault.name}`",
         fault.kind,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.faults.specs import SPECS, plan_under_attack
 from tests.faults.table import PAGE, page
 
 SECONDS = 6.0
+MARKS: dict[str, list[pytest.MarkDecorator]] = {"counts": [], "gaussian_keys": [pytest.mark.slow]}
 FAST = {"no-noise", "one-row-more-unchecked", "claim-of-half"}
 SLOW = {"laplace-half", "shared-noise", "single-cells-shown", "sum-unclipped", "keys-without-noise", "even-noise"}
 KINDS = {fault.kind for fault in FAULTS}
@@ -39,9 +41,7 @@ AUDITED = {fault.name for fault in FAULTS if fault.audit}
 
 
 @pytest.mark.parametrize("fault", named(SHOWN, slow=SHOWN - FIRST))
-def test_a_test_of_the_suite_sees_a_planted_fault(
-    fault: Fault, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_test_of_the_suite_sees_a_planted_fault(fault: Fault, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     assert fault.seen is not None
     assert seen_by(fault.plant, fault.seen, tmp_path, request.getfixturevalue)
 
@@ -65,7 +65,7 @@ def test_an_audit_sees_a_fault_of_every_kind(fault: Fault) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("fault", named(AUDITED - FAST - SLOW))
 def test_an_audit_sees_every_planted_fault_of_its_path(fault: Fault) -> None:
-    check(fault, SECONDS)
+    check(fault, 3 * SECONDS)  # a night has time for rarer pairs of data sets
 
 
 def check(fault: Fault, seconds: float) -> None:
@@ -73,14 +73,21 @@ def check(fault: Fault, seconds: float) -> None:
     assert report.breached, report.draws
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "counts" else pytest.mark.nightly) for name in SPECS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [pytest.mark.nightly])) for name in SPECS])
 def test_an_audit_accuses_no_plan_that_is_right(name: str) -> None:
     report = attacked(plan_under_attack(name), 2.0)
     assert not report.breached, report.draws
     assert report.tests
     assert any(each.runs for each in report.draws)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(10))
+def test_of_three_hundred_audits_none_accuses_a_plan_that_is_right(block: int) -> None:
+    """Each may with probability 1e-6, so that one of all does with 3e-4; 0 of 300 shows less than 1 % at 95 %."""
+    for name in islice(cycle(SPECS), 30 * block, 30 * (block + 1)):
+        report = attacked(plan_under_attack(name), 1.0)
+        assert not report.breached, (name, report.draws)
 
 
 def test_what_changes_nothing_is_seen_by_nobody(tmp_path: Path, request: pytest.FixtureRequest) -> None:

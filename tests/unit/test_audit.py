@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,24 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from dprelease.audit import MISS
-from dprelease.audit.bounds import epsilon_of_event, epsilon_of_mu, least_probability, most_probability, mu_of_event
+from dprelease.audit.bounds import (
+    epsilon_of_event,
+    epsilon_of_guesses,
+    epsilon_of_mu,
+    least_probability,
+    most_probability,
+    mu_of_event,
+)
+from dprelease.audit.canaries import guess_canaries
+from dprelease.audit.choices import part_of_the_claim
 from dprelease.audit.evidence import AttackedPart, Learner, evidence, linear_score, ratio_score
+from dprelease.audit.pairs import AuditData
+from dprelease.audit.search import groups_of
 from dprelease.cli.app import app
 from dprelease.errors import CheckFailed
-from dprelease.noise import MECHANISMS
-from tests.planned import SPEC
+from dprelease.noise import MECHANISMS, ExactHistogram
+from tests.faults.specs import plan_under_attack
+from tests.planned import SPEC, plan_of
 
 POLICY = "accounts:\n  people: {unit: person, neighboring: add_remove, composition: zcdp, lifetime: {epsilon: 9, delta: 1e-6}}\n"
 
@@ -90,3 +103,83 @@ def test_a_breach_is_told_with_exit_code_7(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(told.exception, CheckFailed)
     assert (told.exception.code, told.exception.exit_code) == ("DPR-C140", 7)
     assert "BREACH" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("right", "guesses", "canaries", "delta"), [(1100, 1400, 1400, 0.0), (90, 100, 400, 1e-12), (30, 30, 90, 1e-10)]
+)
+def test_right_guesses_prove_what_the_theorem_says(right: int, guesses: int, canaries: int, delta: float) -> None:
+    """By SciPy's binomial law: at what is proved so many are rightly guessed seldom enough, and a little above it not."""
+    proved = epsilon_of_guesses(right, guesses, canaries, delta, 1e-6)
+    most = np.log(right / (guesses - right)) if right < guesses else 20.0
+
+    def chance(epsilon: float) -> float:
+        law = stats.binom(guesses, 1 / (1 + np.exp(-epsilon)))
+        windows = [(law.cdf(right - 1) - law.cdf(right - i - 1)) / i for i in range(1, right + 1)]
+        return float(law.sf(right - 1) + 2 * canaries * delta * max(windows))
+
+    assert 0 < proved < most
+    assert chance(proved) <= 1e-6 < chance(proved + most / 390)
+
+
+def test_guesses_by_coins_prove_nothing_and_deltas_take_their_part() -> None:
+    assert epsilon_of_guesses(700, 1400, 1400, 0.0, 0.05) == 0
+    assert epsilon_of_guesses(1100, 1400, 1400, 1e-3, 1e-6) == 0
+    few, many = (epsilon_of_guesses(900, 1000, canaries, 1e-9, 1e-6) for canaries in (1000, 40_000))
+    assert few > many > 0
+
+
+def test_a_true_law_is_seldom_above_its_claim() -> None:
+    """Randomized response of epsilon 1, 2,000 canaries each time: of 300 times none is above it at 1e-6, and most near."""
+    drawn = np.random.default_rng(3).binomial(2000, np.e / (1 + np.e), size=300)
+    proved = np.array([epsilon_of_guesses(int(right), 2000, 2000, 0.0, 1e-6) for right in set(drawn.tolist())])
+    assert proved.max() <= 1
+    assert np.median(proved) > 0.7
+
+
+MANY = (
+    SPEC.partition("  income:\n    table")[0]
+    .replace('["01", "02", "06"]', "{from: 1, to: 40}")
+    .replace("text, keys: {from", "integer, keys: {from")
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ["{epsilon: 20}", "{epsilon: 20, delta: 1e-6}"])
+def test_canaries_in_a_table_are_guessed_and_never_better_than_is_claimed(budget: str) -> None:
+    """Each is in cells of its own, so that a few releases that are read anew are some hundred tests."""
+    plan = plan_of(MANY.replace("{epsilon: 1, delta: 1e-9}", budget))
+    with closing(AuditData(plan, {})) as data:
+        ((table, steps),) = groups_of(data)
+        delta = 0.0 if plan.budget.delta == 0 else 1e-14
+        found = guess_canaries(data, steps, table, 6.0, delta, 1e-6)
+    assert found is not None
+    assert found.canaries > 24  # of several releases
+    assert 0.3 < found.epsilon <= 20
+
+
+def test_how_far_a_pair_shows_a_quantile_is_what_its_law_says_of_every_grid_value() -> None:
+    """By the scores as they are defined, over all 21 values: the best event of those with the largest ratios."""
+    (step,) = plan_under_attack("quantile").steps
+    assert step.choosing is not None
+
+    def held(values: list[int]) -> ExactHistogram:
+        counts = np.ones(len(values), dtype=np.int64)
+        return ExactHistogram(1, np.zeros(len(values), dtype=np.int64), np.array(values, dtype=np.int64), counts)
+
+    def law(values: list[int]) -> dict[int, float]:
+        half = len(values) / 2
+        scores = [max(sum(v < x for v in values) - half, sum(v > x for v in values) - half, 0) for x in range(21)]
+        weights = np.exp(-np.array(scores) / float(step.scale))
+        return dict(enumerate((weights / weights.sum()).tolist()))
+
+    for one, other in (([19], [19, 20]), ([3, 15], [3, 15, 0]), ([], [20]), ([0, 0, 20], [0, 0, 20, 20])):
+        best = 0.0
+        for here, there in ((law(one), law(other)), (law(other), law(one))):
+            order = sorted(here, key=lambda x: there[x] / here[x])
+            for last in range(1, 22):
+                above, below = (sum(each[x] for x in order[:last]) for each in (here, there))
+                best = max(best, np.log(above / below) if above >= 0.005 else 0.0)
+        claimed = float(step.choosing.rounds * step.choosing.spread / step.scale)
+        assert part_of_the_claim(step, held(one), held(other)) == pytest.approx(min(1.0, best / claimed), rel=1e-6)
+    assert part_of_the_claim(step, held([4, 5]), held([4, 5])) == 0

@@ -134,7 +134,9 @@ def test_what_is_drawn_has_the_planned_scale(tmp_path: Path, noise: str) -> None
 def test_two_steps_of_one_pass_have_noise_of_their_own(tmp_path: Path) -> None:
     """The same cells, scale and law: two numbers of one cell differ by more than nothing nearly everywhere."""
     second = '  m: {table: people, by: [region, sex], where: "sex = 1", measures: {m: {count: rows}}}\n'
-    plan = plan_of(WIDE.replace("population:", "n:").replace("delta: 1e-9}", "delta: 1e-9}\n  noise: gaussian") + second)
+    plan = plan_of(
+        WIDE.replace("population:", "n:").replace("delta: 1e-9}", "delta: 1e-9}\n  noise: gaussian") + second
+    )
     one, other = measured(plan, reserved(plan, tmp_path), Zeros())
     assert len(one) == len(other) == CELLS
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.06  # 8 standard errors
@@ -142,7 +144,12 @@ def test_two_steps_of_one_pass_have_noise_of_their_own(tmp_path: Path) -> None:
 
 def test_a_total_of_one_cell_is_hidden_too(tmp_path: Path) -> None:
     """Twelve totals of 0, each a draw of its own, at a scale where half of all noise is no 0 at the least."""
-    text = "".join(f"  n{at}: {{table: people, measures: {{n: {{count: sex}}}}}}\n".replace("sex", "rows, where: \"sex = 1\"" if at % 2 else "rows") for at in range(2))
+    text = "".join(
+        f"  n{at}: {{table: people, measures: {{n: {{count: sex}}}}}}\n".replace(
+            "sex", 'rows, where: "sex = 1"' if at % 2 else "rows"
+        )
+        for at in range(2)
+    )
     plan = plan_of(WIDE.partition("  population:")[0] + text)
     (batch,) = plan.batches()
     found = []

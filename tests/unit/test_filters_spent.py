@@ -209,7 +209,9 @@ def test_a_plan_charges_an_account_for_the_draws_from_its_tables_and_no_others()
     second = tables.replace("people:\n", "visits:\n", 1).replace("account: people", "account: others")
     text = SPEC.partition("tables:\n")[0] + "tables:\n" + tables.replace("account: people", "account: persons") + second
     asked = queries.partition("  income:\n")[0]
-    made = plan_of(f"{text}queries:\n{asked}  more: {{table: visits, by: [sex], measures: {{rows: {{count: rows}}}}}}\n")
+    made = plan_of(
+        f"{text}queries:\n{asked}  more: {{table: visits, by: [sex], measures: {{rows: {{count: rows}}}}}}\n"
+    )
     tables_of = {"persons": "people", "others": "visits"}
     for name, table in tables_of.items():
         drawn = [event for step, event in zip(made.steps, made.events, strict=True) if step.aggregate.table == table]

@@ -48,6 +48,10 @@ def run_command(
     early: Annotated[
         str, typer.Option("--early", metavar="REASON", help="Release a period before its data are complete.")
     ] = "",
+    audit: Annotated[
+        Path | None,
+        typer.Option("--audit", metavar="FILE", help="What `audit --out` found of this plan: a page."),
+    ] = None,
     sampler: Annotated[
         str,
         typer.Option("--sampler", metavar="NAME", help="What draws integer noise: native, or opendp (slow; an extra)."),
@@ -83,7 +87,7 @@ def run_command(
     if all_due:
         if chosen != "native":
             raise typer.BadParameter("not together with --due", param_hint="--sampler")
-        if period or synthetic or restate or accept_changed_data or as_planned or revision or early or give_up:
+        if period or synthetic or restate or accept_changed_data or as_planned or revision or early or give_up or audit:
             raise typer.BadParameter("only together with --direct and --json", param_hint="--due")
         run_all_due(target, partial(_executed, direct=direct), as_json=as_json)
         return
@@ -99,6 +103,7 @@ def run_command(
         as_planned=as_planned,
         revision=revision,
         early=early,
+        audit="" if audit is None else str(audit.resolve()),
         sampler=chosen,
     )
     outcome = _executed(request, direct=direct)

@@ -67,7 +67,7 @@ def _facts(report: AuditReport) -> dict[str, Any]:
 
 
 def _show(report: AuditReport) -> None:
-    from dprelease.audit import MISS
+    from dprelease.audit import CANARIES, MISS
 
     rows = [
         [
@@ -84,6 +84,8 @@ def _show(report: AuditReport) -> None:
         for each in report.draws
     ]
     say(f"{report.release}/{report.period}: epsilon at the delta of the budget, claimed, and proved by attacks")
+    if any(each.draw == CANARIES for each in report.draws):
+        say("(of canaries: at a far smaller delta)")
     say()
     say(text_table(_HEAD, rows, frozenset(range(2, 8))))
     say()

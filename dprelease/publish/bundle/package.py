@@ -16,6 +16,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.privacy.accountants.rho import as_priced
+from dprelease.publish.accounting.audited import AUDIT_FILE, audit_markdown
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
@@ -182,6 +183,9 @@ def files_beside(
     for path, make in (("registry.yaml", registry_yaml), ("nist-800-226.md", nist_markdown)):
         with _making(path):
             files[path] = make(content)
+    if content.facts.audit is not None:
+        with _making(AUDIT_FILE):
+            files[AUDIT_FILE] = audit_markdown(content, content.facts.audit)
     for form in FORMATS.values():
         if form.name in content.plan.publish.formats:
             with _making(f"the files of format {form.name}"):
@@ -267,8 +271,9 @@ def renderers() -> dict[str, str]:
 def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
     """The paths of the files that a release of the plan has, in order.
 
-    Left out are the signatures, which the project decides, ``presentation.json``, which only a later look has, and
-    ``pages/``, whose number goes by the size of the tables, and the pages in further languages.
+    Left out are the signatures, which the project decides, ``presentation.json``, which only a later look has,
+    ``audit.md``, which a release has that was attacked before, and ``pages/``, whose number goes by the size of the
+    tables, and the pages in further languages.
     """
     found = [*_ALWAYS, *measurement_paths(plan).values(), *research_paths(plan)]
     found += [path for name in plan.publish.formats for path in FORMATS[name].paths(table_names(plan))]

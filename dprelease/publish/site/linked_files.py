@@ -18,6 +18,7 @@ _BESIDE = {
     "accounting.json": marked("the same for programs"),
     "registry.yaml": marked("an entry for the registry of deployments of differential privacy"),
     "nist-800-226.md": marked("answers to what NIST SP 800-226 asks"),
+    "audit.md": marked("attacks on the plan before it was released, and what they proved"),
     "plan.json": marked("everything that was decided before the data was read"),
     "facts.json": marked("what the ledger and the environment said"),
     "manifest.json": marked("every file with its size and SHA-256"),

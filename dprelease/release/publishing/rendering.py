@@ -30,6 +30,7 @@ from dprelease.publish import (
     render,
     write,
 )
+from dprelease.publish.base import AuditFacts
 from dprelease.publish.comparing.earlier import compared_with
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
@@ -241,6 +242,7 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
     """
     units = {account.name: account.unit for account in plan.accounts}
     paid = payer_of(ledger, reservation)
+    audit = reservation.environment.get("audit")
     return Facts(
         plan_fingerprint=reservation.plan_fingerprint,
         reserved_at=reservation.reserved_at,
@@ -249,7 +251,7 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
         ledger_id="" if rehearsal else ledger.id,
         accounts=tuple(_account(each, units) for each in paid.accounts),
         windows=tuple(_account(each, units) for each in paid.windows),
-        environment=dict(reservation.environment),
+        environment={name: version for name, version in reservation.environment.items() if name != "audit"},
         approvals=reservation.approvals,
         restates=_restated(ledger, reservation),
         changed_data=reservation.accepted,
@@ -258,6 +260,7 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
         cap_changes=_cap_changes(ledger, paid),
         history=() if rehearsal else _history(ledger, paid),
         rehearsal=rehearsal,
+        audit=None if audit is None else AuditFacts.from_canonical(audit),
     )
 
 
