@@ -21,7 +21,7 @@ from dprelease.catalog.expressions.expression import both_hold, parse
 from dprelease.catalog.table import Key, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import Floats, Measure, Possible, WrittenMeasure
-from dprelease.measures.estimates import Estimate, Expected, Noisy
+from dprelease.measures.estimates import Estimate, Expected, Noisy, OfAnswers
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 from dprelease.privacy.randomized import RandomizedResponse
@@ -58,6 +58,11 @@ class PlannedRandomized(Measure):
     key: str
     show: Literal["share"] | None = None
     response: RandomizedResponse | None = None
+
+    @property
+    def of_answers(self) -> OfAnswers:
+        """Its column, its key, and the law."""
+        return OfAnswers(self.randomized, self.key, self.response)
 
     def settled(self, table: Table) -> PlannedRandomized:
         """With the law of the column's answers."""
@@ -222,6 +227,11 @@ class Randomized(WrittenMeasure):
     randomized: str
     key: str = Field(examples=["yes"], description="The answer that is counted.")
     show: Literal["share"] | None = Field(None, description="share: of all answers, from 0 to 1.")
+
+    @property
+    def of_answers(self) -> OfAnswers:
+        """Its column and its key; the column has the law."""
+        return OfAnswers(self.randomized, self.key, None)
 
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
         """The same, to which its table gives the law of the answers."""
