@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dprelease.catalog.expressions.expression import ExpressionError, parse
-from dprelease.measures.estimates import OfAnswers
+from dprelease.measures import Measure
 from dprelease.spec.checks.collected.answers import collected_columns
 from dprelease.spec.expressions import types_of
 from dprelease.spec.fields.columns import label_text, spelled_out
@@ -70,7 +70,7 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     for label, measure in query.measures.items():
         named.append((("measures", label, "where"), _read_by(measure.where, types)))
         if measure.of_answers is not None:
-            _check_asked(measure.of_answers, measure.kind, query, table, (*at, "measures", label), findings)
+            _check_asked(measure, query, table, (*at, "measures", label), findings)
         elif measure.column is not None:
             named.append((("measures", label, measure.kind), (measure.column,)))
     for path, columns in named:
@@ -78,10 +78,11 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
             _refuse(column, query.table, (*at, *path), findings)
 
 
-def _check_asked(asked: OfAnswers, kind: str, query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
+def _check_asked(measure: Measure, query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
     """An estimate is of a column of randomized answers, and of one of its keys."""
-    column = table.columns.get(asked.column)
-    if column is None:  # told by the rules of every measure
+    asked = measure.of_answers
+    column = None if asked is None else table.columns.get(asked.column)
+    if asked is None or column is None:  # told by the rules of every measure
         return
     about = ("tables", query.table, "columns", asked.column)
     if column.collect is None:
@@ -89,7 +90,7 @@ def _check_asked(asked: OfAnswers, kind: str, query: QuerySpec, table: TableSpec
         hint = (
             "count it: `{count: rows}` by this column; or declare `collect: {randomized_response: {epsilon: 1}}` of it"
         )
-        findings.add("DPR-S258", (*at, kind), says, hint, about)
+        findings.add("DPR-S258", (*at, measure.kind), says, hint, about)
         return
     known = [label_text(key) for key in spelled_out(column) or ()]
     if known and asked.key not in known:
