@@ -6,6 +6,8 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.project import SETTINGS, command
 
 POLICY = """accounts:
@@ -34,6 +36,7 @@ queries:
       cheated: {randomized: cheated, key: "yes"}
       share: {randomized: cheated, key: "yes", show: share}
 """
+pytestmark = pytest.mark.slow
 SIZE = 8000  # a year; 1,600 cheat
 
 
