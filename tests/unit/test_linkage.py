@@ -45,8 +45,8 @@ def test_two_k_anonymous_files_leave_one_diagnosis_as_often_as_theory_says(k: in
     found, theory = one_possible(np.random.default_rng(k), k)
 
     assert found == pytest.approx(theory, abs=0.04)  # patients of a group are no independent trials
-    told = {5: 0.723, 10: 0.194}  # on the page
-    assert round(theory, 3) == pytest.approx(told.get(k, theory), abs=0.001)
+    told = {5: 0.724, 10: 0.195}  # on the page
+    assert k not in told or round(theory, 3) == told[k]
 
 
 def test_the_bound_on_one_of_many_is_that_of_randomized_response_and_of_two_for_two() -> None:
