@@ -189,6 +189,6 @@ def demonstrate_linkage(seed: int) -> Demonstration:
                 DrawnPoints("attack", tuple((float(k), found) for k, found, _ in files)),
             ),
         ),
-        "No record of a person is published, with or without a name, and what all tables together tell of one is bounded "
-        "whatever else is known: a register, another file, or everybody else's record.",
+        "No record of a person is published, with or without a name, and what all tables together tell of one is "
+        "bounded whatever else is known: a register, another file, or everybody else's record.",
     )

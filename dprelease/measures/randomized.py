@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import both_hold, parse
@@ -225,7 +225,9 @@ class Randomized(WrittenMeasure):
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
     stands: ClassVar[tuple[type[Measure], ...]] = (PlannedRandomized,)
     randomized: str
-    key: str = Field(examples=["yes"], description="The answer that is counted.")
+    key: Annotated[str, WithJsonSchema({"type": ["string", "number", "boolean"]})] = Field(
+        examples=["yes"], description="The answer that is counted."
+    )
     show: Literal["share"] | None = Field(None, description="share: of all answers, from 0 to 1.")
 
     @property
