@@ -78,7 +78,7 @@ def planned(text: str, seed: int) -> ReleasePlan:
             name=name,
             unit=str(spec.privacy.unit),
             neighboring=Neighboring(spec.privacy.neighboring),
-            composition=COMPOSITIONS[seed % len(COMPOSITIONS)],  # type: ignore[arg-type]  # one of its words
+            composition=COMPOSITIONS[seed % len(COMPOSITIONS)],
             lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**5)),
             selecting=Fraction(1, 2 * 10**5),
             order=_ORDER if COMPOSITIONS[seed % len(COMPOSITIONS)] == "rdp" else None,

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import SpecError
 from dprelease.plan.verify.mathematics.delta import delta_of
-from dprelease.plan.verify.mathematics.draws import Cell
+from dprelease.plan.verify.mathematics.draws import Cell, Draw
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.spec.load import load
 from tests.planned import SPEC, plan_of
@@ -33,7 +33,7 @@ def test_a_plan_of_next_to_no_epsilon_verifies() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1e-4, 0.01, 0.5, 1.9])
 def test_delta_of_a_few_cells_is_the_sum_over_all_noise(epsilon: float) -> None:
-    draws = {
+    draws: dict[Draw, int] = {
         ((Cell("laplace", Fraction(3, 2), 2),),): 1,
         ((Cell("laplace", Fraction(7), 5),),): 2,
         ((Cell("pure", Fraction(1, 3)),),): 1,
