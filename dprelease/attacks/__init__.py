@@ -5,7 +5,7 @@ careless publishers that it attacks, come from seeded generators; nothing below 
 ever taken for noise (docs/decisions/0082-demonstrations.md).
 
 >>> sorted(ATTACKS)
-['averaging', 'differencing', 'reconstruction']
+['averaging', 'differencing', 'linkage', 'reconstruction']
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dprelease.attacks.averaging import demonstrate_averaging
 from dprelease.attacks.base import Demonstration
 from dprelease.attacks.differencing import demonstrate_differencing
+from dprelease.attacks.linkage import demonstrate_linkage
 from dprelease.attacks.reconstruction import demonstrate_reconstruction
 
 __all__ = ["ATTACKS"]
@@ -24,4 +25,5 @@ ATTACKS: dict[str, Callable[[int], Demonstration]] = {
     "reconstruction": demonstrate_reconstruction,
     "averaging": demonstrate_averaging,
     "differencing": demonstrate_differencing,
+    "linkage": demonstrate_linkage,
 }

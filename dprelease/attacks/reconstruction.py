@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,12 +27,14 @@ __all__ = [
     "released_towns",
     "share_from_control",
     "share_from_random",
+    "shares_from_random",
 ]
 
 _ALL = 12  # people, of whom every subset is asked about
 _COUNTS = 4  # for each person
 _TOWN, _TOWNS = 50, 20  # people of a town whose counts are released, and how many towns
 _SIZES = (50, 200, 1000)
+_REGIME = (50, 200, 500, 1000, 2000)
 _ERRORS = (0.125, 0.25, 0.5, 1.0, 2.0)
 _DELTA = "1e-6"
 _SPEC = """dprelease: 1
@@ -90,6 +92,17 @@ def share_from_random(source: np.random.Generator, people: int, counts: int, err
     bits, subsets = source.integers(0, 2, people), random_subsets(source, counts, people)
     answers = subsets @ bits + source.normal(0, error * math.sqrt(people), counts)
     return float(np.mean(bits_by_least_squares(subsets, answers) == bits))
+
+
+def shares_from_random(
+    source: np.random.Generator, people: int, counts: int, errors: Sequence[float]
+) -> tuple[float, ...]:
+    """The same for several errors on the same subsets, which are looked at once."""
+    bits, subsets = source.integers(0, 2, people), random_subsets(source, counts, people)
+    noise = source.normal(0, 1, (counts, len(errors))) * np.array(errors) * math.sqrt(people)
+    answers = (subsets @ bits)[:, None] + noise
+    found = np.linalg.solve(subsets.T @ subsets, subsets.T @ answers) > 0.5
+    return tuple(np.mean(found == bits[:, None], axis=0).tolist())
 
 
 def share_from_control(source: np.random.Generator, people: int, counts: int, control: str) -> float:
@@ -203,16 +216,16 @@ def _all_subsets(source: np.random.Generator) -> ShownTable:
 def _random_subsets(source: np.random.Generator) -> tuple[ShownTable, tuple[tuple[float, float], ...]]:
     """The second regime: an error of c sqrt n, and some n or n log^2 n random subsets; and the points of 4 n."""
     rows, dots = [], []
-    for error in _ERRORS:
-        found = [share_from_random(source, n, _COUNTS * n, error) for n in _SIZES]
+    regime = [shares_from_random(source, n, _COUNTS * n, _ERRORS) for n in _REGIME]
+    for error, found in zip(_ERRORS, zip(*regime, strict=True), strict=True):
         dots += [(error, each) for each in found]
         rows.append((f"{error:g}", "4 n", share(expected_share(_COUNTS, error)), *map(share, found)))
     for error in (1.0, 2.0):
         many = [math.ceil(math.log2(n) ** 2) for n in (50, 200)]
-        found = [share_from_random(source, n, k * n, error) for n, k in zip((50, 200), many, strict=True)]
+        few = [share(share_from_random(source, n, k * n, error)) for n, k in zip((50, 200), many, strict=True)]
         theory = share(expected_share(many[0], error))
-        rows.append((f"{error:g}", "n log2(n)^2", theory + " (n = 50)", *map(share, found), "-"))
-    head = ("c: error / sqrt n", "counts", "theory", *(f"n = {n}" for n in _SIZES))
+        rows.append((f"{error:g}", "n log2(n)^2", theory + " (n = 50)", *few, *["-"] * (len(_REGIME) - len(few))))
+    head = ("c: error / sqrt n", "counts", "theory", *(f"n = {n:,}" for n in _REGIME))
     return ShownTable("share of bits right, random subsets", head, tuple(rows)), tuple(dots)
 
 

@@ -16,7 +16,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.estimates import Estimate, Expected, Noisy
+from dprelease.measures.estimates import Estimate, Expected, Noisy, OfAnswers
 from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
@@ -148,6 +148,11 @@ class Measure(GrownValue):
     @property
     def counted(self) -> str | None:
         """What it counts one by one: ``rows``, ``units``, or the column whose values it counts; None: it does not."""
+        return None
+
+    @property
+    def of_answers(self) -> OfAnswers | None:
+        """Which randomized answers it estimates from; None: what it reads is true."""
         return None
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +11,25 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import Quantity
 from dprelease.measures.prefix_counts import PrefixCounts
 from dprelease.noise import Law
+from dprelease.privacy.randomized import RandomizedResponse
 
-__all__ = ["Estimate", "Expected", "Noisy"]
+__all__ = ["Estimate", "Expected", "Noisy", "OfAnswers"]
 
 Floats = npt.NDArray[np.float64]
+
+
+class OfAnswers(NamedTuple):
+    """What a measure of randomized answers estimates.
+
+    Attributes:
+        column: The column of answers.
+        key: The answer, as text.
+        response: By which law they were randomized; None: not said yet.
+    """
+
+    column: str
+    key: str
+    response: RandomizedResponse | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,17 +11,17 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import both_hold, parse
 from dprelease.catalog.table import Key, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import Floats, Measure, Possible, WrittenMeasure
-from dprelease.measures.estimates import Estimate, Expected, Noisy
+from dprelease.measures.estimates import Estimate, Expected, Noisy, OfAnswers
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 from dprelease.privacy.randomized import RandomizedResponse
@@ -58,6 +58,11 @@ class PlannedRandomized(Measure):
     key: str
     show: Literal["share"] | None = None
     response: RandomizedResponse | None = None
+
+    @property
+    def of_answers(self) -> OfAnswers:
+        """Its column, its key, and the law."""
+        return OfAnswers(self.randomized, self.key, self.response)
 
     def settled(self, table: Table) -> PlannedRandomized:
         """With the law of the column's answers."""
@@ -220,8 +225,15 @@ class Randomized(WrittenMeasure):
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
     stands: ClassVar[tuple[type[Measure], ...]] = (PlannedRandomized,)
     randomized: str
-    key: str = Field(examples=["yes"], description="The answer that is counted.")
+    key: Annotated[str, WithJsonSchema({"type": ["string", "number", "boolean"]})] = Field(
+        examples=["yes"], description="The answer that is counted."
+    )
     show: Literal["share"] | None = Field(None, description="share: of all answers, from 0 to 1.")
+
+    @property
+    def of_answers(self) -> OfAnswers:
+        """Its column and its key; the column has the law."""
+        return OfAnswers(self.randomized, self.key, None)
 
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
         """The same, to which its table gives the law of the answers."""

@@ -28,7 +28,6 @@ from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
 from dprelease.estimate.figures import ShowRules
 from dprelease.measures import Possible
-from dprelease.measures.randomized import PlannedRandomized
 from dprelease.noise import Measurement
 from dprelease.plan.document import Derived, ReleasePlan
 from dprelease.publish.base import keys_of_query, measure_names, safe_path
@@ -137,7 +136,8 @@ def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTa
 def _lawless(plan: ReleasePlan, used: frozenset[tuple[str, str]]) -> bool:
     """Whether a number that SQL reads is made of a choice or of respondents' coins, which have no law to draw again."""
     queries = {query.name: query for query in plan.queries}
-    if any(isinstance(queries[table].measures.get(name), PlannedRandomized) for table, name in used):
+    made_of = [queries[table].measures.get(name) for table, name in used]
+    if any(each is not None and each.of_answers is not None for each in made_of):
         return True
     fed = [feed for table, name in used for feed in queries[table].inputs[name]]
     return any(plan.taken(feed.step).parts[feed.part].kind == "quantile" for feed in fed)

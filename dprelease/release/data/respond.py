@@ -104,7 +104,7 @@ def randomize_file(name: str, table: TableSpec, answers: Path, out: Path) -> dic
 
     Raises:
         Unsupported: The table asks no such question, or ``out`` is there already (DPR-E132, DPR-E136).
-        TableMismatch: The file is not as declared: named by line, never by value (DPR-E133 to DPR-E135, DPR-E137).
+        TableMismatch: The file is not as declared: named by line, never by value (DPR-E133, DPR-E134, DPR-E137).
     """
     questions = questions_of(name, table)
     if out.exists() or out.is_symlink():

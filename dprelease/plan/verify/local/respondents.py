@@ -14,7 +14,6 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Binned, Column, Computed, Mapped, Table
-from dprelease.measures.randomized import PlannedRandomized
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.reach import require
 
@@ -120,19 +119,18 @@ def _check_readers(plan: ReleasePlan) -> None:
     for query in plan.queries:
         own, table = collected[query.table], plan.catalog.tables[query.table]
         for label, measure in query.measures.items():
-            name, asked = f"{query.name}.{label}", isinstance(measure, PlannedRandomized)
-            if isinstance(measure, PlannedRandomized):
-                column = table.column(measure.randomized)
-                require(column.collected == measure.response, f"{name} estimates by another law than its column's")
+            name, asked = f"{query.name}.{label}", measure.of_answers
+            may = set() if asked is None else {asked.column}
+            if asked is not None:
+                column = table.column(asked.column)
+                same = column.collected is not None and column.collected == asked.response
+                require(same, f"{name} estimates by another law than its column's")
                 keys = [str(key) for key in column.keys or ()]
-                require(keys.count(measure.key) == 1, f"{name} estimates an answer that is none")
-                own = own - {measure.randomized}
-                require(not set(_looked_at(measure.where, table)) & collected[query.table], f"{name} has a filter")
+                require(keys.count(asked.key) == 1, f"{name} estimates an answer that is none")
+                require(not set(_looked_at(measure.where, table)) & own, f"{name} filters by randomized answers")
             for feed in query.inputs.get(label, ()):
                 read = set(_read(plan.taken(feed.step).parts[feed.part], table))
-                require(not read & own, f"{name} takes randomized answers for true ones")
-                fits = asked or not read & collected[query.table]
-                require(fits, f"{name} takes randomized answers for true ones")
+                require(not (read & own) - may, f"{name} takes randomized answers for true ones")
 
 
 def _read_by_table(table: Table) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dprelease.catalog.expressions.expression import ExpressionError, parse
-from dprelease.measures.randomized import Randomized
+from dprelease.measures import Measure
 from dprelease.spec.checks.collected.answers import collected_columns
 from dprelease.spec.expressions import types_of
 from dprelease.spec.fields.columns import label_text, spelled_out
@@ -69,7 +69,7 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     named[1] = (named[1][0], all_key_columns(query, spec.hierarchies))
     for label, measure in query.measures.items():
         named.append((("measures", label, "where"), _read_by(measure.where, types)))
-        if isinstance(measure, Randomized):
+        if measure.of_answers is not None:
             _check_asked(measure, query, table, (*at, "measures", label), findings)
         elif measure.column is not None:
             named.append((("measures", label, measure.kind), (measure.column,)))
@@ -78,23 +78,24 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
             _refuse(column, query.table, (*at, *path), findings)
 
 
-def _check_asked(measure: Randomized, query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
+def _check_asked(measure: Measure, query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
     """An estimate is of a column of randomized answers, and of one of its keys."""
-    column = table.columns.get(measure.randomized)
-    if column is None:  # told by the rules of every measure
+    asked = measure.of_answers
+    column = None if asked is None else table.columns.get(asked.column)
+    if asked is None or column is None:  # told by the rules of every measure
         return
-    about = ("tables", query.table, "columns", measure.randomized)
+    about = ("tables", query.table, "columns", asked.column)
     if column.collect is None:
-        says = f"estimates from a column whose answers are not randomized: {shown(measure.randomized)!r}"
+        says = f"estimates from a column whose answers are not randomized: {shown(asked.column)!r}"
         hint = (
             "count it: `{count: rows}` by this column; or declare `collect: {randomized_response: {epsilon: 1}}` of it"
         )
-        findings.add("DPR-S258", (*at, "randomized"), says, hint, about)
+        findings.add("DPR-S258", (*at, measure.kind), says, hint, about)
         return
     known = [label_text(key) for key in spelled_out(column) or ()]
-    if known and measure.key not in known:
-        says = f"is no answer of {shown(measure.randomized)!r}: {shown(measure.key)!r}"
-        findings.add("DPR-S254", (*at, "key"), says, did_you_mean(measure.key, known), about)
+    if known and asked.key not in known:
+        says = f"is no answer of {shown(asked.column)!r}: {shown(asked.key)!r}"
+        findings.add("DPR-S254", (*at, "key"), says, did_you_mean(asked.key, known), about)
     for field in ("series", "totals", "keys", "ranges"):
         if getattr(query, field):
             says = f"stands beside an estimate from randomized answers, which has no law for `{field}`"

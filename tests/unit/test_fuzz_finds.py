@@ -1,0 +1,55 @@
+"""What fuzzed specs found, each as small as it could be made (``tests/fuzz``)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from dprelease.errors import SpecError
+from dprelease.plan.verify.mathematics.delta import delta_of
+from dprelease.plan.verify.mathematics.draws import Cell, Draw
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.spec.load import load
+from tests.planned import SPEC, plan_of
+
+
+def test_an_invariant_of_no_query_behind_another_problem_is_no_traceback() -> None:
+    text = SPEC + "invariants: [{query: '', measure: n, why: w}, {query: none, measure: n, why: w}]\n"
+    with pytest.raises(SpecError) as refused:
+        load(text, "spec.yaml")
+    assert {problem.code for problem in refused.value.problems}
+
+
+def test_a_plan_of_next_to_no_epsilon_verifies() -> None:
+    """The verifier's integral was good to four digits of delta there, and refused what is true."""
+    text = SPEC.replace("{epsilon: 1, delta: 1e-9}", "{epsilon: 1e-9, delta: 1/2}\n  noise: laplace")
+    plan = plan_of(text)
+    assert verify(plan).delta <= Fraction(1, 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1e-4, 0.01, 0.5, 1.9])
+def test_delta_of_a_few_cells_is_the_sum_over_all_noise(epsilon: float) -> None:
+    draws: dict[Draw, int] = {
+        ((Cell("laplace", Fraction(3, 2), 2),),): 1,
+        ((Cell("laplace", Fraction(7), 5),),): 2,
+        ((Cell("pure", Fraction(1, 3)),),): 1,
+    }
+    laws = []
+    for scale, shift, often in ((1.5, 2, 1), (7.0, 5, 2)):
+        noise = np.arange(-300, 300 + shift)
+        q = math.exp(-1 / scale)
+        mass = (1 - q) / (1 + q) * q ** np.abs(noise)
+        loss = np.round((np.abs(noise - shift) - np.abs(noise)) / scale, 12)
+        values, which = np.unique(loss, return_inverse=True)
+        laws += [list(zip(values.tolist(), np.bincount(which, mass).tolist(), strict=True))] * often
+    third = 1 / (1 + math.exp(-1 / 3))
+    laws.append([(1 / 3, third), (-1 / 3, 1 - third)])
+    true = math.fsum(
+        math.prod(p for _, p in each) * max(0.0, -math.expm1(epsilon - sum(loss for loss, _ in each)))
+        for each in product(*laws)
+    )
+    assert delta_of(draws, Fraction(epsilon)) == pytest.approx(true, rel=1e-9)
