@@ -76,7 +76,6 @@ def test_what_does_not_go_with_a_series_is_refused_by_name(field: str, written: 
 @pytest.mark.parametrize(
     "written",
     [
-        "derive: {more: {sql: 'select sex, visits + 1 as more from visits'}}",
         "invariants: [{query: visits, measure: visits, why: law}]",
         'schedule: {cron: "0 6 5 * *", timezone: UTC, period: month, not_before: 4d, revisions: [1m]}',
     ],

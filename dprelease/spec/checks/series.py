@@ -113,10 +113,6 @@ def _check_whole_release(spec: ReleaseSpec, name: str, here: Path, findings: Fin
     if any(each.query == name for each in spec.invariants):
         hint = "leave one of the two out: exact numbers have no noise to share"
         findings.add("DPR-S762", here, "is of numbers that are published exactly", hint, ("invariants",))
-    if spec.derive:
-        hint = "leave `derive` out of this spec; the bundle has every number that it could be made of"
-        says = "stands beside `derive`, whose margins would take the draws of periods for independent"
-        findings.add("DPR-S762", here, says, hint, ("derive",))
     if spec.schedule is not None and spec.schedule.catch_up != "one_by_one":
         says = f"needs every period in its order, and the schedule says `catch_up: {spec.schedule.catch_up}`"
         hint = "write `catch_up: one_by_one`; a period whose rows are lost goes under `skip`"
