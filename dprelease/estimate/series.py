@@ -12,6 +12,7 @@ is that of one z times the sum of their squares. Everything here is exact: weigh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +26,7 @@ from dprelease.noise.weighted_sums import RoundedLaw, WeightedLaw
 __all__ = [
     "PARTS",
     "endless_variance",
+    "law_in_the_end",
     "law_of_change",
     "law_of_sum",
     "newest",
@@ -174,6 +176,19 @@ def law_of_sum(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:
     variance = float(scale) ** 2
     parts = tuple((abs(float(weight)), 1, variance) for weight in weights if weight)
     return RoundedLaw(WeightedLaw(parts, gaussian=True), length * 0.5 / PARTS * (1 + 1e-6))
+
+
+def law_in_the_end(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:
+    """The law of the sum of the last periods in a series without end, towards which its error rises.
+
+    Args:
+        draw: Any draw of the series.
+        scale: Of the noise of every draw.
+        length: Of how many periods.
+    """
+    error = math.sqrt(endless_variance(draw.band, length)) * (1 + 1e-9)  # what is lost in doubles is far less
+    law = WeightedLaw(((error, 1, float(scale) ** 2),), gaussian=True)
+    return RoundedLaw(law, length * 0.5 / PARTS * (1 + 1e-6))
 
 
 def law_of_change(

@@ -61,7 +61,6 @@ def test_a_wrong_series_is_refused(written: str, code: str, says: str) -> None:
         ("compare", "compare: {change: {measure: visits, change_from: previous}}"),
         ("suppress", "suppress: {measure: visits, below: 3}"),
         ("round", "round: 5"),
-        ("target", "target: {visits: {margin: 50}}"),
         ("bounds", "bounds: {max_groups: 1}"),
     ],
 )

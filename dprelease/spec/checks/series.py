@@ -40,7 +40,6 @@ _BESIDE: Mapping[str, str] = {
     "totals": "write a query by the columns of the total, with a `series` of its own",
     "compare": "leave it out: noise is shared by the periods, so that a comparison needs all of their draws",
     "bounds": "bound the rows of a unit in the table, with `truncate: first` or `last`",
-    "target": "give the query a `share` or a `budget`, and read the margins in the plan",
     "round": "leave it out: rounded periods would not add up to their sums",
 }
 

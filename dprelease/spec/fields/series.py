@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from dprelease.catalog.series.band import MOST_PERIODS, SumOf
+from dprelease.catalog.series.band import MOST_PERIODS, SumOf, sum_name
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Numeral
 from dprelease.spec.text.scalars import Period, PositiveWhole, kind_of, refuse
@@ -67,6 +68,10 @@ class SeriesSpec(SpecValue):
     minimize: Literal["relative", "alike"] = Field(
         "relative", description="Errors against those of independent noise, or of all sums and the period alike."
     )
+
+    def named(self, measures: Iterable[str]) -> dict[str, str]:
+        """The sums of some measures by the names under which they are published: of which measure each is."""
+        return {sum_name(label, which): label for label in measures for which in self.sums}
 
     def periods_read(self, year: int) -> int:
         """How many periods a draw reads at most.
