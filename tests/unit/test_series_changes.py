@@ -14,7 +14,8 @@ from dprelease.estimate.series import law_of_change, law_of_sum
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import Released, compare_releases
-from dprelease.publish.comparing.series import margin_of_change, periods_again, values_again, with_sums
+from dprelease.publish.comparing.series import margin_of_change, values_again, with_sums
+from dprelease.publish.derive.replicate import periods_again
 from dprelease.publish.derive.tables import derived_tables
 from dprelease.publish.measured import inputs_of, queries_as_tables
 
@@ -28,9 +29,9 @@ def _by_the_matrix(periods: int, sums: tuple[tuple[int, int], tuple[int, int]], 
     """The standard error of a difference, by solving with the matrix of all draws; each sum: (newest draw, length)."""
     rows, total = [], periods + max(each for each, _ in sums) - common
     for at, (newest, length) in enumerate(sums):
-        matrix = sum(
-            np.diag([float(c)] * (newest - lag), -lag) for lag, c in enumerate(BAND.coefficients) if lag < newest
-        )
+        matrix = np.zeros((newest, newest))
+        for lag, each in enumerate(BAND.coefficients[:newest]):
+            matrix += np.diag([float(each)] * (newest - lag), -lag)
         wanted = np.zeros(newest)
         wanted[-length:] = 1
         weights = np.linalg.solve(matrix.T, wanted)
@@ -104,9 +105,8 @@ def test_diff_takes_the_difference_of_two_months_and_not_two_margins() -> None:
 
     sums = {}
     for name, length in (("visits", 1), ("visits_last_3", 3), ("visits_ytd", 0)):
-        sums[name] = margin_of_change(sides[0], sides[1], "visits", name, Fraction(95, 100))
+        sums[name] = margin_of_change(sides[0], sides[1], "visits", name, Fraction(95, 100)) or 0.0
         alone = [law_of_sum(BandDraw(band=step.series.band, number=n), step.scale, length or n) for n in (3, 4)]  # type: ignore[union-attr]  # it has one
-        assert sums[name] is not None
         assert 0 < sums[name] < sum(law.margin(Fraction(95, 100)) for law in alone)
     # a year to date less that of the month before is the month: it errs as the month does, by thousandths more
     month = law_of_sum(BandDraw(band=step.series.band, number=4), step.scale, 1).margin(Fraction(95, 100))  # type: ignore[union-attr]  # it has one

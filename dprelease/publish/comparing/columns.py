@@ -19,7 +19,7 @@ from dprelease.publish.base import number_names
 from dprelease.publish.comparing.earlier import EarlierRelease, period_of
 from dprelease.publish.comparing.figures import ComparedRows, figures_of
 from dprelease.publish.comparing.levels import Levels
-from dprelease.publish.comparing.series import held_back, sums_of
+from dprelease.publish.comparing.series import held_back, period_sums
 from dprelease.publish.measured import Inputs
 
 __all__ = ["compared_tables"]
@@ -60,7 +60,7 @@ def _with_columns(
     known: Mapping[str, tuple[ReleasePlan, Inputs]],
 ) -> PublishedTable:
     if query.series is not None:
-        return replace(table, measures=(*table.measures, *sums_of(plan, query, table, inputs)))
+        return replace(table, measures=(*table.measures, *period_sums(plan, query, table, inputs)))
     now = Levels.of(plan, query, inputs)
     before: dict[str, Levels] = {}
     for period, (other, measured) in known.items():

@@ -19,14 +19,14 @@ import numpy.typing as npt
 from dprelease.catalog.series.band import BandDraw
 from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, estimate, interval, statuses
 from dprelease.estimate.figures import ShowRules
-from dprelease.estimate.series import PARTS, law_of_change, law_of_sum, sum_of_last
+from dprelease.estimate.series import law_of_change, law_of_sum, sum_of_last
 from dprelease.measures import Noisy
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain.series_terms import differing_terms
 from dprelease.publish.base import number_names
 from dprelease.publish.measured import Inputs
 
-__all__ = ["held_back", "periods_again", "sums_of", "values_again", "with_sums"]
+__all__ = ["held_back", "period_sums", "values_again", "with_sums"]
 
 Floats = npt.NDArray[np.float64]
 Periods = Mapping[str, Sequence[npt.NDArray[np.int64]]]
@@ -42,14 +42,14 @@ def with_sums(plan: ReleasePlan, tables: Sequence[PublishedTable], inputs: Input
     """
     shared = {query.name: query for query in plan.queries if query.series is not None}
     return tuple(
-        replace(table, measures=(*table.measures, *sums_of(plan, shared[table.name], table, inputs)))
+        replace(table, measures=(*table.measures, *period_sums(plan, shared[table.name], table, inputs)))
         if table.name in shared
         else table
         for table in tables
     )
 
 
-def sums_of(
+def period_sums(
     plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, inputs: Inputs
 ) -> Iterator[PublishedMeasure]:
     """Every measure of a series of the last periods together.
@@ -140,35 +140,6 @@ def held_back(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:
     return made
 
 
-def periods_again(plan: ReleasePlan, inputs: Inputs, replicates: int, chance: np.random.Generator) -> Periods:
-    """Every period of every draw of a series, with one more draw of noise on each draw that it was made of.
-
-    The estimates are linear in the draws: with z the fresh noise, it moves period t by
-    ``e_t = (z_t - c_1 e_(t-1) - c_2 e_(t-2) - ...) / c_0``.
-
-    Args:
-        plan: That was measured.
-        inputs: What was measured.
-        replicates: How many.
-        chance: Where the noise comes from.
-
-    Returns:
-        By step its periods, each of shape ``(replicates * cells,)``, one replicate after the other.
-    """
-    found = {}
-    for step, series in plan.series.items():
-        first, *others = series.band.coefficients
-        sigma, errors = float(plan.step(step).scale), list[Floats]()
-        for known in inputs.periods.get(step, ()):
-            left = np.rint(chance.standard_normal(replicates * len(known)) * sigma)
-            for each, before in zip(others, reversed(errors), strict=False):
-                left = left - each * before
-            errors.append(left / first)
-        told = zip(inputs.periods.get(step, ()), errors, strict=True)
-        found[step] = [np.tile(known, replicates) + np.rint(error * PARTS).astype(np.int64) for known, error in told]
-    return found
-
-
 def values_again(
     plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, periods: Periods, rows: int
 ) -> dict[str, Floats]:
@@ -178,7 +149,7 @@ def values_again(
         plan: That was measured.
         query: With a series.
         inputs: What was measured.
-        periods: By step (:func:`periods_again`).
+        periods: By step (``derive.replicate.periods_again``).
         rows: How many numbers each of them has.
     """
     drawn = {step: periods[step] for feeds in query.inputs.values() for step in (feed.step for feed in feeds)}

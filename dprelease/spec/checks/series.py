@@ -9,7 +9,6 @@ from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import MOST_PERIODS, Band, SumOf, sum_name
 from dprelease.catalog.series.best_band import best_band
 from dprelease.measures import Measure
-from dprelease.measures.clipped import Summed
 from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.series import SeriesSpec
@@ -137,7 +136,7 @@ def _check_measures(query: QuerySpec, at: Path, findings: Findings) -> None:
         elif measure.kind == "ratio" and (of := _no_sums(query, measure)):
             says = f"is a ratio of {shown(of)!r}, and in a series both are counts or sums"
             findings.add("DPR-S763", (*here, "ratio"), says, "write the two counts or sums that it is made of")
-        elif isinstance(measure, Summed) and measure.chosen_clip is not None:
+        elif getattr(measure, "chosen_clip", None) is not None:
             says = "has a clip that noise chooses, and that of a series is the same in all periods"
             findings.add("DPR-S763", (*here, "clip"), says, "write a clip of two numbers, such as one that was chosen")
         elif measure.weighted:
@@ -185,15 +184,15 @@ def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: 
 
 def _check_skipped(spec: ReleaseSpec, series: SeriesSpec, kind: Per, here: Path, findings: Findings) -> bool:
     """Periods that are skipped are periods of the series, behind the first one; others than the release's own."""
-    for at, each in enumerate(series.skip):
+    for number, each in enumerate(series.skip):
         if kind_of_period(each) != kind or (span(each) or ()) < (span(series.from_) or ()):
             says = f"is {shown(each)!r}, no {kind} since {shown(series.from_)}"
-            findings.add("DPR-S770", (*here, "skip", at), says, f"write {kind}s of the series, or leave it out")
+            findings.add("DPR-S770", (*here, "skip", number), says, f"write {kind}s of the series, or leave it out")
             return False
     for each, says in ((spec.release.period, "the release's own period"), (series.from_, "the first period")):
         if each in skipped_by(spec, series):
             hint = "release another period" if each != series.from_ else "begin the series with the period after it"
-            at = (*here, "skip") if each in series.skip else ("schedule", "skip")
+            at: Path = (*here, "skip") if each in series.skip else ("schedule", "skip")
             findings.add("DPR-S771", at, f"has {shown(each)!r}, {says}", hint, (*here, "from"))
             return False
     return True
