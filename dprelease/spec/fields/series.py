@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from dprelease.canonical import GrownValue
 from dprelease.catalog.series.band import MOST_PERIODS, SumOf, sum_name
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Numeral
@@ -48,12 +49,13 @@ def _sums(value: Any) -> Any:
     return found
 
 
-class SeriesSpec(SpecValue):
+class SeriesSpec(SpecValue, GrownValue):
     """Noise that the periods of a product share, so that sums of them err less; a period itself errs a little more."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         populate_by_name=True, json_schema_extra={"required": ["from", "sums"]}
     )
+    LATER: ClassVar[tuple[str, ...]] = ("skip",)
     from_: Period = Field(alias="from", description="The first period of the series; another one begins a new series.")
     sums: Annotated[tuple[SumOf, ...], BeforeValidator(_sums), WithJsonSchema(_SUMS)] = Field(
         description="Which sums are told beside each period: of the last so many periods, or `ytd`, since January."
