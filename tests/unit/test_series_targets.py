@@ -10,7 +10,8 @@ from dprelease.plan.verify.whole_plan import verify
 
 from .series_example import SERIES, problems, series_plan
 
-FIRST, LATER, LAST = "2024-01", "2024-03", "2026-12"
+TOTAL = ("sums: [3, 12, ytd]", "sums: [12, total], horizon: 36")
+FIRST, LATER, LAST = "2024-01", "2024-03", "2025-12"
 QUOTIENT = (
     "{visits: {count: rows}}",
     "{visits: {count: rows}, wait: {mean: hours, clip: [0, 10]}}\n    expect: {visits: 2000}",
@@ -33,13 +34,15 @@ def _margins(plan: ReleasePlan) -> dict[str, float]:
         ("{visits_last_12: {margin: 100}}", ("visits_last_12", 100.0), ()),
         ("{visits_ytd: {margin: 100}, visits: {margin: 60}}", ("visits_ytd", 100.0), ()),
         ("{visits: {margin: 30}, visits_last_3: {margin: 500}}", ("visits", 30.0), ()),
+        ("{visits_total: {margin: 200}}", ("visits_total", 200.0), (TOTAL,)),
         ("{wait_ytd: {margin: 0.5}}", ("wait_ytd", 0.5), (QUOTIENT,)),
     ],
 )
 def test_every_period_has_the_noise_with_which_the_last_one_meets_its_target(
     target: str, binding: tuple[str, float], changes: tuple[tuple[str, str], ...]
 ) -> None:
-    plans = [_plan(period, target, *changes) for period in (FIRST, LATER, LAST)]
+    last = "2026-12" if "total" in target else LAST
+    plans = [_plan(period, target, *changes) for period in (FIRST, LATER, last)]
 
     assert len({tuple(step.scale for step in plan.steps) for plan in plans}) == 1
     assert all(verify(plan) == plan.loss[plan.certified] for plan in plans)

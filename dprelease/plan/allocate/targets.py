@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dprelease.catalog.series.band import lengths_of
 from dprelease.errors import PlanError
-from dprelease.estimate.series import law_in_the_end
+from dprelease.estimate.series import endless_variance, law_in_the_end
 from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw
@@ -96,17 +96,16 @@ def _in_the_end(
     if series is None or len(draws) < len(fed):
         return None
     which = 1 if asked is None or asked.sum_of is None else asked.sum_of
-    label, lengths = name if asked is None else asked.measure, lengths_of(which, series.year or 1)
+    label, lengths = name if asked is None else asked.measure, lengths_of(which, series.year or 1, series.horizon)
     quantities, drawn = [step.aggregate.quantity for step, _ in fed], [step.id for step, _ in fed]
     if len(fed) == 1:
         ((draw, scale),) = draws
         return law_in_the_end(draw, scale, max(lengths)).margin(confidence) * float(quantities[0].grid)
     rows, measure = expected_rows(query.expect, query.measures, label), query.measures[label]
-    found = []
-    for length in lengths if rows is not None else ():
-        laws = [law_in_the_end(draw, scale, length) for draw, scale in draws]
-        found.append(measure.expected_tested(quantities, laws, confidence, (rows or 0) * length, drawn).margin)
-    return max((each for each in found if each is not None), default=None)
+    band = series.band  # of all its draws: that one length is the worst for each of them
+    length = max(lengths, key=lambda each: endless_variance(band, each) / each**2)
+    laws = [law_in_the_end(draw, scale, length) for draw, scale in draws]
+    return measure.expected_tested(quantities, laws, confidence, None if rows is None else rows * length, drawn).margin
 
 
 def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:

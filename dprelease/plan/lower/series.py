@@ -119,6 +119,7 @@ def _lowered(
         band=band_of(series, year or 1),
         year=year,
         minimize=series.minimize,
+        horizon=series.horizon,
     )
     needed = {label: measure.quantities(catalog.tables[grouping.table]) for label, measure in measures.items()}
     places = {each: at for at, each in enumerate(dict.fromkeys(each for taken in needed.values() for each in taken))}

@@ -12,7 +12,7 @@ from dprelease.measures import Measure
 from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.series import SeriesSpec
-from dprelease.spec.period import EXAMPLES, Per, is_a, span
+from dprelease.spec.period import EXAMPLES, Per, is_a, periods, span
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
@@ -60,7 +60,8 @@ def band_of(series: SeriesSpec, year: int) -> Band:
         series: As written.
         year: How many periods a year has.
     """
-    aim = Aim.relative(series.sums, year) if series.minimize == "relative" else Aim.alike(series.sums, year)
+    made = Aim.relative if series.minimize == "relative" else Aim.alike
+    aim = made(series.sums, year, series.horizon)
     return best_band(aim, series.periods_read(year))
 
 
@@ -171,6 +172,11 @@ def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: 
         return None
     if not _check_skipped(spec, series, kind, here, findings):
         return None
+    if series.horizon is not None and len(periods(series.from_, kind, own[0])) > series.horizon:
+        says = f"is {series.horizon}, and {shown(period)} is a later period than that"
+        hint = "begin a new series with this period: its band and its noise were made for so many"
+        findings.add("DPR-S773", (*here, "horizon"), says, hint, (*here, "from"))
+        return None
     if "ytd" in series.sums and kind not in PERIODS_OF_A_YEAR:
         says = f"has `ytd`, and a year is no whole number of {kind}s"
         findings.add("DPR-S765", (*here, "sums"), says, "write numbers of periods", ("release", "period"))
@@ -214,7 +220,7 @@ def _check_unit(spec: ReleaseSpec, series: SeriesSpec, kind: Per, here: Path, fi
 
 
 def _numbers(sums: tuple[SumOf, ...]) -> tuple[int, ...]:
-    return tuple(each for each in sums if each != "ytd") or (2,)
+    return tuple(each for each in sums if isinstance(each, int)) or (2,)
 
 
 def _check_rows(name: str, table: TableSpec, here: Path, findings: Findings) -> None:

@@ -30,6 +30,7 @@ __all__ = ["check_shared", "check_shared_step", "check_sums"]
 _MOST_PERIODS, _LEAST, _MOST = 24, 2**10, 2**20
 _LARGEST, _LEAST_COUNT = 2**61, 2**32
 _TOLERANCE = 1e-9
+_LONGEST_TOTAL = 128
 _FADED = 2000  # terms of a power series
 
 Reals = npt.NDArray[np.float64]
@@ -137,6 +138,9 @@ def _check_periods(plan: ReleasePlan, query: PlannedQuery, series: PlannedSeries
     require(len(series.periods) >= 1, f"{query.name} is a series of no periods")
     require(series.periods[-1] == plan.release.period, f"{query.name} is of a series that ends with another period")
     days = [_days(each) for each in series.periods]
+    total = any(each.sum_of == "total" for each in query.compare.values())
+    within = series.horizon is not None and len(days) + len(series.skipped) <= series.horizon <= _LONGEST_TOTAL
+    require(within == total or (not total and series.horizon is None), f"{query.name} goes on beyond its end")
     whole = sorted((*days, *map(_days, series.skipped)))
     one_after_the_other = all(before[1] == after[0] for before, after in pairwise(whole)) and days == sorted(days)
     ends = (whole[0], whole[-1]) == (days[0], days[-1])
@@ -234,7 +238,8 @@ def _check_target(plan: ReleasePlan, query: PlannedQuery, name: str, steps: Sequ
     require(met, f"{query.name}.{name} misses its target")
     if len(steps) > 1:
         return
-    length = 1 if asked is None else series.year if asked.sum_of == "ytd" else asked.sum_of
+    whole = {"ytd": series.year, "total": series.horizon}
+    length = 1 if asked is None else whole.get(str(asked.sum_of), asked.sum_of)
     weights = [1.0 / series.band.coefficients[0]]
     for _ in range(_FADED):
         ahead = zip(series.band.coefficients[1:], reversed(weights), strict=False)
@@ -307,6 +312,7 @@ def _length(series: PlannedSeries, asked: ComparedNumber) -> int | None:
             return None
         after = days[0]
         begins = asked.sum_of == "ytd" and (days[0].month, days[0].day) == (1, 1)
+        begins = begins or (asked.sum_of == "total" and back == len(series.periods))
         if begins or asked.sum_of == back:
             return back
     return None
