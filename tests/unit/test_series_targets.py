@@ -49,7 +49,7 @@ def test_every_period_has_the_noise_with_which_the_last_one_meets_its_target(
     name, margin = binding
     told = _margins(plans[0 if name == "wait_ytd" else -1])[name]  # a mean errs most of the fewest rows, in January
     assert told <= margin
-    assert told == pytest.approx(margin, rel=0.08 if name == "wait_ytd" else 2e-3)
+    assert told == pytest.approx(margin, rel={"wait_ytd": 0.08, "visits_total": 0.03}.get(name, 2e-3))
     assert all(_margins(plan).get(name, 0.0) <= margin for plan in plans)
     assert float(plans[0].loss[plans[0].certified].epsilon) < 0.5
 
