@@ -9,8 +9,10 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
+from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import Band, BandDraw
-from dprelease.estimate.series import law_of_change, law_of_sum
+from dprelease.catalog.series.best_band import best_band
+from dprelease.estimate.series import endless_variance, law_of_change, law_of_sum
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import Released, compare_releases
@@ -202,3 +204,21 @@ def test_replicates_are_about_what_was_measured() -> None:
     assert float(found["visits_ytd"].mean()) == pytest.approx(3 * 10**5, abs=6 * error / 80)
     assert float(found["visits_ytd"].std()) == pytest.approx(error, rel=0.05)
     assert np.allclose(found["visits_ytd"], found["visits_last_3"])
+
+
+def test_a_sum_since_the_first_month_errs_as_the_page_says() -> None:
+    """3.16 of an independent month in the mean over 60 of them, and a month 1.12 (docs/measures/series.md)."""
+    band = best_band(Aim.relative((3, 12, "ytd", "total"), 12, 60), 24)
+    month = endless_variance(band, 1) * band.squared
+    total = sum(endless_variance(band, each) for each in range(1, 61)) / 60 * band.squared
+
+    assert math.sqrt(month) == pytest.approx(1.12, abs=2e-3)
+    assert math.sqrt(total) == pytest.approx(3.16, abs=5e-3)
+    assert math.sqrt(sum(range(1, 61)) / 60) == pytest.approx(5.52, abs=5e-3)
+
+
+def test_what_another_draw_of_a_month_would_cost_the_months_before_it() -> None:
+    """90 % of its charge for the month itself, and 6 % for the one before it (decision 121)."""
+    parts = [each * each / BAND.squared for each in BAND.coefficients]
+
+    assert (round(100 * parts[0]), round(100 * parts[1])) == (90, 6)
