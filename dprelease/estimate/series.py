@@ -12,6 +12,7 @@ is that of one z times the sum of their squares. Everything here is exact: weigh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +26,8 @@ from dprelease.noise.weighted_sums import RoundedLaw, WeightedLaw
 __all__ = [
     "PARTS",
     "endless_variance",
+    "law_in_the_end",
+    "law_of_change",
     "law_of_sum",
     "newest",
     "periods_from_draws",
@@ -173,6 +176,43 @@ def law_of_sum(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:
     variance = float(scale) ** 2
     parts = tuple((abs(float(weight)), 1, variance) for weight in weights if weight)
     return RoundedLaw(WeightedLaw(parts, gaussian=True), length * 0.5 / PARTS * (1 + 1e-6))
+
+
+def law_in_the_end(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:
+    """The law of the sum of the last periods in a series without end, towards which its error rises.
+
+    Args:
+        draw: Any draw of the series.
+        scale: Of the noise of every draw.
+        length: Of how many periods.
+    """
+    error = math.sqrt(endless_variance(draw.band, length)) * (1 + 1e-9)  # what is lost in doubles is far less
+    law = WeightedLaw(((error, 1, float(scale) ** 2),), gaussian=True)
+    return RoundedLaw(law, length * 0.5 / PARTS * (1 + 1e-6))
+
+
+def law_of_change(
+    draws: tuple[BandDraw, BandDraw], scale: Fraction, lengths: tuple[int, int], common: int
+) -> RoundedLaw:
+    """The law of a sum of the last periods after one draw of a series less that after another one.
+
+    Both are linear in the draws, so that the noise of a draw that both are made of counts with the difference of its
+    two weights. That is exact: two margins added up take no account of it.
+
+    Args:
+        draws: The newest draw of each, of one series: of one band and one scale.
+        scale: Of the noise of every draw, in steps of its lattice.
+        lengths: Of how many periods each sum is.
+        common: How many draws both are made of, from the first one on; the others are of each alone.
+    """
+    weights = [
+        [float(weight) for weight in reversed(sum_weights(draw.band, draw.number, length))]
+        for draw, length in zip(draws, lengths, strict=True)
+    ]
+    shared = [one - other for one, other in zip(*(each[:common] for each in weights), strict=True)]
+    parts = [*shared, *weights[0][common:], *weights[1][common:]]
+    law = WeightedLaw(tuple((abs(each), 1, float(scale) ** 2) for each in parts if each), gaussian=True)
+    return RoundedLaw(law, sum(lengths) * 0.5 / PARTS * (1 + 1e-6))
 
 
 def periods_from_draws(band: Band, draws: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.int64]]:

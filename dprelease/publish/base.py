@@ -309,6 +309,11 @@ def tested_measures(plan: ReleasePlan, query: PlannedQuery, fed: Mapping[str, Se
     return frozenset(found)
 
 
+def sql_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
+    """The numbers of a query that SQL can name: its measures, and of a series its sums, too."""
+    return measure_names(plan, query) if query.series is None else number_names(plan, query)
+
+
 def number_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
     """Its measures, and behind them the columns that compare them, in the author's order."""
     if not query.compare:

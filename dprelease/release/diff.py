@@ -17,6 +17,7 @@ from dprelease.plan.explain.differences import union
 from dprelease.publish import Comparison, Released, compare_releases
 from dprelease.publish.bundle.checks.opened import OpenedBundle, read_bundle
 from dprelease.publish.bundle.package import planned_files
+from dprelease.publish.comparing.earlier import draws_of
 from dprelease.release.bundle_place import bundle_folder
 from dprelease.release.planning import open_target, plan_release, read_frozen
 
@@ -126,7 +127,7 @@ def _released(given: str) -> Released:
     measured, lacking = bundle.measured
     if bundle.shown is None or measured is None:
         raise _no_bundle(given, lacking)
-    return Released(bundle.shown, measured)
+    return Released(bundle.shown, measured, draws_of(bundle.earlier))
 
 
 def _no_bundle(given: str, why: str) -> PublishError:

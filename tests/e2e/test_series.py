@@ -27,6 +27,10 @@ SPEC += """\
       share: {ratio: [late, rows], show: percent}}
     series: {from: 2024-01, sums: [2, ytd], look_back: 3}
 """
+SPEC += """\
+derive:
+  before: {sql: "select sex, visits_ytd - visits as earlier, wait_ytd from visits join waits using (sex)"}
+"""
 SPEC += "publish: {formats: [csv, parquet, html, json], certificate: false}\n"
 
 
@@ -145,6 +149,19 @@ def test_a_stranger_works_means_and_ratios_out_by_the_recipe(released: Path) -> 
                 assert blank or float(row[f"{name}_lower"]) <= float(row[name]) <= float(row[f"{name}_upper"])
 
 
+def test_tables_by_sql_and_diff_know_what_two_numbers_share(released: Path) -> None:
+    with (released / "releases/visits" / MONTHS[-1] / "tables/before.csv").open(encoding="utf-8") as file:
+        derived = list(csv.DictReader(file))
+    for row, own in zip(derived, _table(released, MONTHS[-1]), strict=True):
+        assert float(row["earlier"]) == pytest.approx(float(own["visits_ytd"]) - float(own["visits"]), abs=1e-6)
+        assert float(row["earlier_se"]) < 0.8 * (float(own["visits_ytd_se"]) ** 2 + float(own["visits_se"]) ** 2) ** 0.5
+
+    said = command(released, "diff", f"visits/{MONTHS[1]}", f"visits/{MONTHS[3]}", "--json", code=7)
+    told, _ = json.JSONDecoder().raw_decode(said)
+    assert {each["measure"] for each in told["changes"]} >= {"visits", "visits_ytd"}
+    assert told["compared"] > 12
+
+
 def _periods(band: list[int], draws: list[list[int]]) -> list[list[int]]:
     """By cell the parts of every period."""
     first, *others = band
@@ -240,9 +257,9 @@ def test_a_new_series_may_begin_by_other_terms(folder: Path) -> None:
 def test_a_month_is_not_replaced(folder: Path) -> None:
     (folder / "people.csv").write_text("day,sex,hours\n", encoding="utf-8")
 
-    said = command(folder, "run", "spec.yaml", "--direct", "--period", MONTHS[-1], "--restate", "wrong", code=4)
+    said = command(folder, "run", "spec.yaml", "--direct", "--period", MONTHS[0], "--restate", "wrong", code=4)
 
-    assert "DPR-L344" in said
+    assert "DPR-L331" in said
 
 
 def test_a_bundle_whose_earlier_draws_were_changed_does_not_verify(folder: Path) -> None:

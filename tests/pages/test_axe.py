@@ -23,7 +23,7 @@ from dprelease.publish.products.listed import Listed
 from dprelease.publish.products.releases import overview_files
 from dprelease.publish.site.html import html_files, site_files
 from dprelease.release.publishing.overview import write_overview
-from tests.unit import formats_example, languages_example, publish_example, test_hostile_bundle
+from tests.unit import formats_example, languages_example, publish_example, test_hostile_bundle, test_site_series
 from tests.unit.workload_example import content as of_workloads
 from tests.unit.workload_example import workload
 
@@ -90,6 +90,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target = folder / "yearly" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
+    test_site_series.released(folder / "months", [1, 2, 3, 5])
+    assert write_overview(folder / "months") == ""
     (folder / "worst").mkdir()
     for path, text in test_hostile_bundle.pages().items():
         (folder / "worst" / path).write_text(text, encoding="utf-8")
@@ -134,6 +136,7 @@ def test_no_page_has_a_serious_fault_or_scrolls_sideways(site: Path) -> None:
     pages += ["across/index.html", "monitor/index.html"]
     pages += ["hostile/index.html", "long/pages/population-2.html", "workload/index.html"]
     pages += ["worst/index.html", "worst/accounting.html"]
+    pages += ["months/regional-monitor/index.html", "months/regional-monitor/@periods/population.html"]
     pages += ["workload/pages/census.race.html", "workload/pages/census__state__race__sex.html"]
     found = looked_at(*(site / page for page in pages))
     assert [(each["page"], fault) for each in found for fault in each["violations"]] == []

@@ -122,6 +122,40 @@ def test_a_sum_with_a_skipped_month_is_told_by_no_plan(measure: str) -> None:
         verify(plan.model_copy(update={"outputs": lied}))
 
 
+TOTAL = (SERIES, "series: {from: 2024-01, sums: [12, total], horizon: 24}")
+
+
+def test_a_sum_since_the_first_month_has_a_horizon_and_errs_less() -> None:
+    plan, alone = series_plan(TOTAL, ("period: 2024-03", "period: 2025-12")), series_plan((SERIES, "title: t"))
+    (step,), found = plan.steps, told(plan)
+
+    assert verify(plan) == plan.loss[plan.certified]
+    assert step.series is not None
+    assert (step.series.band.periods, step.series.number) == (24, 24)
+    error = float(step.scale) * math.sqrt(sum_variance(step.series.band, 24, 24))
+    assert found["visits_total"][0] == pytest.approx(error, abs=0.013)  # half a thousandth for each period
+    independent = math.sqrt(24) * (told(alone)["visits"][0] or math.nan)
+    assert (found["visits_total"][0] or math.inf) < 0.6 * independent
+    assert told(series_plan(TOTAL))["visits_total"][0] is not None
+    gap = series_plan((SERIES, "series: {from: 2024-01, sums: [2, total], horizon: 24, skip: [2024-02]}"))
+    assert {each.measure: each.why_null for each in gap.outputs}["visits_total"] == "has a period that was skipped"
+
+
+@pytest.mark.parametrize("horizon", [None, 2, 129])
+def test_a_total_beyond_its_horizon_is_refused(horizon: int | None) -> None:
+    with pytest.raises(BrokenPromiseError, match="beyond its end"):
+        verify(_series(series_plan(TOTAL), horizon=horizon))
+
+
+def test_another_horizon_is_another_series() -> None:
+    earlier, later = (
+        series_plan(TOTAL),
+        series_plan(("period: 2024-03", "period: 2024-04"), (SERIES, TOTAL[1].replace("24}", "25}"))),
+    )
+
+    assert differing_terms(later, later.queries[0], earlier) == "the horizon"
+
+
 def test_the_plan_is_the_same_every_time() -> None:
     assert series_plan().fingerprint() == ReleasePlan.from_canonical(series_plan().canonical()).fingerprint()
 

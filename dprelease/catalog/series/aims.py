@@ -18,6 +18,7 @@ class Aim:
     Attributes:
         weights: By the sum, 1 for the period itself: what its mean variance counts; at least 0, and above 0 for 1.
         year: How many periods a year has.
+        horizon: How many periods the series has at most, where that is known.
 
     Raises:
         ValueError: If the period itself weighs nothing: its error may then grow without end.
@@ -25,20 +26,22 @@ class Aim:
 
     weights: Mapping[SumOf, Fraction]
     year: int = 12
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         if min(self.weights.values()) < 0 or self.weights.get(1, 0) <= 0:
             raise ValueError("no error weighs less than nothing, and that of the period itself weighs something")
 
     @classmethod
-    def relative(cls, sums: tuple[SumOf, ...], year: int = 12) -> Aim:
+    def relative(cls, sums: tuple[SumOf, ...], year: int = 12, horizon: int | None = None) -> Aim:
         """Every mean variance by that of independent noise: 1, 1/3, 1/12, and 1 / 6.5 for ``ytd`` of months."""
-        return cls({which: 1 / _mean_length(which, year) for which in dict.fromkeys((1, *sums))}, year)
+        weights = {which: 1 / _mean_length(which, year, horizon) for which in dict.fromkeys((1, *sums))}
+        return cls(weights, year, horizon)
 
     @classmethod
-    def alike(cls, sums: tuple[SumOf, ...], year: int = 12) -> Aim:
+    def alike(cls, sums: tuple[SumOf, ...], year: int = 12, horizon: int | None = None) -> Aim:
         """Every mean variance alike."""
-        return cls(dict.fromkeys((1, *sums), Fraction(1)), year)
+        return cls(dict.fromkeys((1, *sums), Fraction(1)), year, horizon)
 
     @property
     def correlation(self) -> tuple[Fraction, ...]:
@@ -46,16 +49,16 @@ class Aim:
 
         A sum of w periods has the variance ``sum over |k| < w of (w - |k|) r_k``.
         """
-        longest = max(max(lengths_of(which, self.year)) for which in self.weights)
+        longest = max(max(lengths_of(which, self.year, self.horizon)) for which in self.weights)
         found = [Fraction(0)] * longest
         for which, weight in self.weights.items():
-            lengths = lengths_of(which, self.year)
+            lengths = lengths_of(which, self.year, self.horizon)
             for length in lengths:
                 for lag in range(length):
                     found[lag] += weight * (length - lag) / len(lengths)
         return tuple(found)
 
 
-def _mean_length(which: SumOf, year: int) -> Fraction:
-    lengths = lengths_of(which, year)
+def _mean_length(which: SumOf, year: int, horizon: int | None) -> Fraction:
+    lengths = lengths_of(which, year, horizon)
     return Fraction(sum(lengths), len(lengths))

@@ -27,8 +27,8 @@ from dprelease.privacy.event import Sensitivity
 
 __all__ = ["GRAIN", "MOST_PERIODS", "Band", "BandDraw", "SumOf", "lengths_of", "sum_name"]
 
-SumOf = int | Literal["ytd"]
-"""Which periods a sum is of: the last ones, so many of them; or all since January, with the newest."""
+SumOf = int | Literal["ytd", "total"]
+"""Which periods a sum is of: the last ones, so many; all since January, with the newest; all of the series."""
 
 GRAIN = 2**12
 """About the norm of a band: the lattice of the noise is so fine."""
@@ -38,14 +38,17 @@ _LEAST, _LARGEST_ENTRY = 2**10, 2**20
 _LARGEST = 2**61  # so large the exact numbers may be: the noise has the rest of 64 bits
 
 
-def lengths_of(which: SumOf, year: int) -> tuple[int, ...]:
-    """Of how many periods a sum is, each as often as the others: 1 to ``year`` for ``ytd``.
+def lengths_of(which: SumOf, year: int, horizon: int | None = None) -> tuple[int, ...]:
+    """Of how many periods a sum is, each as often as the others: 1 to ``year`` for ``ytd``, and so on for ``total``.
 
     Args:
         which: The sum.
         year: How many periods a year has.
+        horizon: How many periods the series has at most; ``total`` asks for it.
     """
-    return tuple(range(1, year + 1)) if which == "ytd" else (which,)
+    if isinstance(which, int):
+        return (which,)
+    return tuple(range(1, (year if which == "ytd" else horizon or 1) + 1))
 
 
 def sum_name(measure: str, which: SumOf) -> str:
@@ -54,7 +57,7 @@ def sum_name(measure: str, which: SumOf) -> str:
     >>> sum_name("visits", 12), sum_name("visits", "ytd")
     ('visits_last_12', 'visits_ytd')
     """
-    return f"{measure}_ytd" if which == "ytd" else f"{measure}_last_{which}"
+    return f"{measure}_last_{which}" if isinstance(which, int) else f"{measure}_{which}"
 
 
 class Band(Value):

@@ -102,6 +102,8 @@ class ComparedNumber(GrownValue):
             words = (
                 phrase("{measure} since the beginning of the year", measure=measure)
                 if self.sum_of == "ytd"
+                else phrase("{measure} since the first period", measure=measure)
+                if self.sum_of == "total"
                 else phrase("{measure} of the last {count} periods together", measure=measure, count=self.sum_of)
             )
             return phrase("{words}, in percent", words=words) if self.show == "percent" else words

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
+from dprelease.catalog.series.band import lengths_of
 from dprelease.errors import PlanError
+from dprelease.estimate.series import endless_variance, law_in_the_end
 from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums
 from dprelease.plan.design.workload_joint import joint_reach
+from dprelease.plan.document import PlannedQuery
 from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
+from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import expected_rows
 
 __all__ = ["floor_of"]
@@ -50,13 +54,18 @@ def floor_of(
             draft = lowered.drafts[at]
             laws[at] = draft.law(candidate.mechanism(draft), candidate.scale(draft, budget * part))
         worst = 0.0
-        for label, target in planned.goal.targets.items():
+        for name, target in planned.goal.targets.items():
+            asked = planned.compare.get(name)
+            label = name if asked is None else asked.measure
             feeds = planned.inputs[label]
             fed = [place[feed.step] for feed in feeds]
             quantities = [lowered.drafts[at].parts[feed.part] for at, feed in zip(fed, feeds, strict=True)]
             count = expected_rows(planned.expect, planned.measures, label)
             measure, sums = planned.measures[label], lowered.drafts[fed[0]].worst
-            if sums is not None:
+            if planned.series is not None:
+                scales = {at: candidate.scale(lowered.drafts[at], budget * parts[at]) for at in set(fed)}
+                margin = _in_the_end(planned, name, [(lowered.drafts[at], scales[at]) for at in fed], confidence)
+            elif sums is not None:
                 scale = candidate.scale(lowered.drafts[fed[0]], budget * parts[fed[0]])
                 margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
             else:
@@ -64,7 +73,7 @@ def floor_of(
                 margin = measure.expected_tested(quantities, used, confidence, count, drawn).margin
             if margin is None:
                 raise PlanError(
-                    f"the target of {planned.name}.{label} cannot be planned: its margin depends on the data",
+                    f"the target of {planned.name}.{name} cannot be planned: its margin depends on the data",
                     hint="give `expect` for a count of the query, or write a share instead of the target",
                     code="DPR-P105",
                 )
@@ -72,6 +81,31 @@ def floor_of(
         return worst
 
     return _least(excess, planned.name)
+
+
+def _in_the_end(
+    query: PlannedQuery, name: str, fed: Sequence[tuple[UnscaledStep, Fraction]], confidence: Fraction
+) -> float | None:
+    """The margin of a number of a series, or of a sum of periods, in a series without end: no period has a larger one.
+
+    So all periods of the series have the noise that the first one was planned with. A count since January errs most in
+    December, and a mean in January, when it is of the fewest rows.
+    """
+    series, asked = query.series, query.compare.get(name)
+    draws = [(step.series, scale) for step, scale in fed if step.series is not None]
+    if series is None or len(draws) < len(fed):
+        return None
+    which = 1 if asked is None or asked.sum_of is None else asked.sum_of
+    label, lengths = name if asked is None else asked.measure, lengths_of(which, series.year or 1, series.horizon)
+    quantities, drawn = [step.aggregate.quantity for step, _ in fed], [step.id for step, _ in fed]
+    if len(fed) == 1:
+        ((draw, scale),) = draws
+        return law_in_the_end(draw, scale, max(lengths)).margin(confidence) * float(quantities[0].grid)
+    rows, measure = expected_rows(query.expect, query.measures, label), query.measures[label]
+    band = series.band  # of all its draws: that one length is the worst for each of them
+    length = max(lengths, key=lambda each: endless_variance(band, each) / each**2)
+    laws = [law_in_the_end(draw, scale, length) for draw, scale in draws]
+    return measure.expected_tested(quantities, laws, confidence, None if rows is None else rows * length, drawn).margin
 
 
 def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:

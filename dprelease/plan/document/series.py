@@ -33,15 +33,17 @@ class PlannedSeries(GrownValue):
         year: How many periods a year has; None: no whole number of them.
         minimize: Whose errors the band was made for.
         skipped: Periods between the first one and the last one that are none of it: nothing was ever read of them.
+        horizon: How many periods it has at most, where ``total`` is one of its sums.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("skipped",)
+    LATER: ClassVar[tuple[str, ...]] = ("skipped", "horizon")
     periods: tuple[str, ...]
     sums: tuple[SumOf, ...]
     band: Band
     year: int | None = None
     minimize: Literal["relative", "alike"] = "relative"
     skipped: tuple[str, ...] = ()
+    horizon: int | None = None
 
     @property
     def draw(self) -> BandDraw:
@@ -63,7 +65,7 @@ class PlannedSeries(GrownValue):
         >>> gap.length("ytd"), gap.length(2), gap.length(1)
         (None, None, 1)
         """
-        wanted = which
+        wanted = len(self.periods) if which == "total" else which
         if wanted == "ytd":
             whole = span(self.periods[-1])
             if whole is None or self.year is None:

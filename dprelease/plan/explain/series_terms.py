@@ -46,6 +46,7 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     aggregates = {label: json.loads(step.aggregate.canonical()) for label, step in steps.items()}
     return {
         "the first period": series.periods[0],
+        **({} if series.horizon is None else {"the horizon": series.horizon}),
         "the band": list(series.band.coefficients),
         "the measures": sorted(query.inputs),
         "the rows, cells or clips": fingerprint(aggregates),

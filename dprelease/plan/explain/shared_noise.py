@@ -34,9 +34,10 @@ def series_facts(plan: ReleasePlan) -> list[dict[str, Any]]:
 
 
 def _errors(series: PlannedSeries, which: SumOf) -> Mapping[str, str]:
-    lengths = lengths_of(which, series.year or 1)
+    lengths = lengths_of(which, series.year or 1, series.horizon)
     year = series.year or 1
-    aim = Aim.relative(series.sums, year) if series.minimize == "relative" else Aim.alike(series.sums, year)
+    made = Aim.relative if series.minimize == "relative" else Aim.alike
+    aim = made(series.sums, year, series.horizon)
 
     def told(variances: list[Fraction]) -> str:
         return round_up(Fraction(math.sqrt(sum(variances) / len(variances))), 4)
@@ -57,5 +58,7 @@ def series_texts(plan: ReleasePlan) -> Iterator[str]:
             "standard errors in a series without end, where a period with independent noise at the same charge has 1:"
         )
         for name, found in errors.items():
-            what = {"period": "a period", "ytd": "year to date"}.get(name, f"{name} periods")
+            what = {"period": "a period", "ytd": "year to date", "total": "since the first period"}.get(
+                name, f"{name} periods"
+            )
             yield f"  {what}: {found['shared']} (independent {found['independent']}, best possible {found['best']})"

@@ -105,42 +105,41 @@ def _lowered(
     catalog: Catalog,
     spec: ReleaseSpec,
 ) -> LoweredSeries:
-    relation, period = spec.privacy.neighboring, spec.release.period
+    period = spec.release.period
     series, kind, own = query.series, kind_of_period(period), span(period)
     if series is None or kind is None or own is None:
         raise ValueError("only a query with a series, of a period of the calendar, shares noise with other periods")
     year = PERIODS_OF_A_YEAR.get(kind)
-    band = band_of(series, year or 1)
     every = periods(series.from_, kind, own[0])
     skipped = tuple(each for each in every if each in skipped_by(spec, series))
     planned = PlannedSeries(
         periods=tuple(each for each in every if each not in skipped),
         skipped=skipped,
         sums=series.sums,
-        band=band,
+        band=band_of(series, year or 1),
         year=year,
         minimize=series.minimize,
+        horizon=series.horizon,
     )
     needed = {label: measure.quantities(catalog.tables[grouping.table]) for label, measure in measures.items()}
-    users, parts = dict[Quantity, list[str]](), dict[Quantity, Fraction]()
-    for label, quantities in needed.items():
-        for quantity in quantities:
-            users.setdefault(quantity, []).append(label)
-            # A measure divides its part evenly: both halves of a mean or a ratio then move it alike, at its worst.
-            own = Fraction(1, len(measures) * len(quantities))
-            parts[quantity] = parts.get(quantity, Fraction(0)) + own
-    drafts, names = [], set[str]()
-    for quantity, labels in users.items():
+    places = {each: at for at, each in enumerate(dict.fromkeys(each for taken in needed.values() for each in taken))}
+    drafts, names, replaced = [], set[str](), spec.privacy.neighboring is Neighboring.REPLACE_ONE
+    for quantity in places:
+        labels = [label for label, quantities in needed.items() if quantity in quantities]
         alone = len(needed[labels[0]]) == 1
         step = step_id(name, labels[0] if alone else f"{labels[0]}-{word([quantity])}", names)
-        answers = tuple(Answer(query=name, measure=label) for label in dict.fromkeys(labels))
+        answers = tuple(Answer(query=name, measure=label) for label in labels)
         one = additive(step, grouping, quantity, answers, catalog, Neighboring.ADD_REMOVE)
-        replaced = relation is Neighboring.REPLACE_ONE
-        reach = band.reach(one.sensitivity, replaced=replaced, signed=quantity.contribution[0] < 0)
-        drafts.append(replace(one, sensitivity=reach, series=planned.draw, part=parts[quantity]))
-    places = {quantity: at for at, quantity in enumerate(users)}
+        reach = planned.band.reach(one.sensitivity, replaced=replaced, signed=quantity.contribution[0] < 0)
+        drafts.append(replace(one, sensitivity=reach, series=planned.draw, part=_part(quantity, needed)))
     fed = {label: tuple(places[each] for each in quantities) for label, quantities in needed.items()}
     return LoweredSeries(planned, tuple(drafts), fed, _sums(series, measures))
+
+
+def _part(quantity: Quantity, needed: Mapping[str, tuple[Quantity, ...]]) -> Fraction:
+    """Of the query's budget. A measure divides its part evenly: both halves then move it alike, at its worst."""
+    of_each = (Fraction(taken.count(quantity), len(needed) * len(taken)) for taken in needed.values())
+    return sum(of_each, Fraction(0))
 
 
 def _sums(series: SeriesSpec, measures: Mapping[str, Measure]) -> dict[str, ComparedNumber]:

@@ -61,7 +61,8 @@ def check_outputs(plan: ReleasePlan) -> None:
         asked = query.goal.targets if query.workload is None else {}
         check_compared(plan, query, told)
         for label in asked:
-            require(label in query.measures, f"{query.name} has a target for a measure that is not there")
+            there = label in query.measures or (query.series is not None and label in query.compare)
+            require(there, f"{query.name} has a target for a measure that is not there")
         for label in query.measures:
             output, name = told[query.name, label], f"{query.name}.{label}"
             require(output.table == query.table, f"{name} is told of another table")

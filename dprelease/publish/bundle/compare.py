@@ -10,24 +10,31 @@ change is at most 1 - confidence (Bonferroni). That is cautious: a change that i
 How many numbers are compared decides at which confidence, so that every table is made twice: as it was published, then
 with those margins. Only tables that both releases have are made, one at a time (those of a workload together), and they
 are compared as arrays, row by row with the same keys.
+
+Two numbers of one series of periods that share their noise are both linear in its draws: what noise explains of their
+difference is then the margin of that difference, which both sides share one error probability for, and no sum of two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.catalog.series.band import SumOf
 from dprelease.catalog.table import Key
 from dprelease.estimate import Coded, PublishedTable, coded
+from dprelease.measures import Measure
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document.series import Draws
 from dprelease.plan.explain.changes import Moved, moved
 from dprelease.plan.explain.differences import Difference, same_table
-from dprelease.publish.base import key_as_text, measure_names
+from dprelease.publish.base import key_as_text, sql_names
+from dprelease.publish.comparing.series import margin_of_change, with_sums
 from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 
 __all__ = ["Comparison", "Difference", "NumberChange", "Places", "Released", "aligned", "compare_releases"]
@@ -39,10 +46,11 @@ _LARGEST = 2**62
 
 @dataclass(frozen=True)
 class Released:
-    """One release as its bundle has it."""
+    """One release as its bundle has it; ``earlier``: what earlier periods of its series measured."""
 
     plan: ReleasePlan
     measurements: Mapping[str, Measurement]
+    earlier: Draws = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ def compare_releases(first: Released, second: Released, confidence: Fraction) ->
 
 
 def _inputs(released: Released) -> Inputs:
-    return inputs_of(released.plan, released.measurements)
+    return inputs_of(released.plan, released.measurements, released.earlier)
 
 
 def _shared(first: ReleasePlan, second: ReleasePlan) -> list[Shared]:
@@ -126,11 +134,18 @@ def _shared(first: ReleasePlan, second: ReleasePlan) -> list[Shared]:
         other = others.get(query.name)
         if other is None or query.ranking is not None or not _same_rows(first, query, second, other):
             continue
-        names = [name for name in measure_names(first, query) if query.measures.get(name) == other.measures.get(name)]
+        names = [name for name in sql_names(first, query) if _said(query, name) == _said(other, name) is not None]
         if names:
             group = (query.workload or query.name, other.workload or other.name)
             found.setdefault(group, {})[query.name] = tuple(names)
     return list(found.values())
+
+
+def _said(query: PlannedQuery, name: str) -> tuple[Measure, SumOf | None] | None:
+    """What a number of a query is: its measure, and of which periods the sum; None: it is not there."""
+    asked = query.compare.get(name)
+    measure = query.measures.get(name if asked is None else asked.measure)
+    return None if measure is None else (measure, None if asked is None else asked.sum_of)
 
 
 def _same_rows(first: ReleasePlan, query: PlannedQuery, second: ReleasePlan, other: PlannedQuery) -> bool:
@@ -159,7 +174,8 @@ class _Side:
         if confidence is not None:
             shown = plan.publish.model_copy(update={"confidence": confidence, "unreliable_above": None})
             plan = plan.model_copy(update={"publish": shown})
-        return {table.name: table for table in queries_as_tables(plan, self.inputs, names.keys())}
+        made = with_sums(plan, queries_as_tables(plan, self.inputs, names.keys()), self.inputs)
+        return {table.name: table for table in made}
 
 
 Sides = tuple[_Side, _Side]
@@ -210,7 +226,10 @@ def _changes(sides: Sides, pairs: Sequence[_Pair], confidence: Fraction) -> Iter
         tables = (one[pair.table], two[pair.table])
         before, margin = _numbers(tables[0], pair.measure, pair.places[0])
         after, other = _numbers(tables[1], pair.measure, pair.places[1])
-        noise = margin + other
+        ends = [(side.plan, side.inputs) for side in sides]
+        # One difference, and no two margins: it has the error probability of both.
+        exact = margin_of_change(ends[0], ends[1], pair.table, pair.measure, 2 * confidence - 1)
+        noise = margin + other if exact is None else np.full_like(margin, exact)
         with np.errstate(invalid="ignore"):
             far = pair.fit & (np.abs(after - before) > noise)  # never for a margin that is infinite, or none
         cells = np.arange(tables[0].cells)[pair.places[0]][far]

@@ -32,6 +32,7 @@ from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
 from dprelease.publish.columns import check_queries
 from dprelease.publish.comparing.columns import compared_tables
 from dprelease.publish.comparing.earlier import EarlierRelease, draws_of, earlier_files
+from dprelease.publish.comparing.series import with_sums
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import KINDS_OF_TEXTS, TEXTS
 from dprelease.publish.layouts import filed
@@ -153,7 +154,7 @@ def bundle_files(
         )  # equal plans, equal bytes: mappings in canonical order
         inputs = inputs_of(shown, measurements, draws_of(earlier))
         tables = queries_as_tables(shown, inputs)
-        derived = derived_tables(shown, tables, inputs, seed_of(measurements))
+        derived = derived_tables(shown, with_sums(shown, tables, inputs), inputs, seed_of(measurements))
         tables = compared_tables(shown, tables, inputs, earlier)
     with _making("measurements/"):
         measured = measurement_files(shown, measurements) if measured is None else measured

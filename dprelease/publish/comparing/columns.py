@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, estimate, interval, statuses
+from dprelease.estimate import PublishedMeasure, PublishedTable, statuses
 from dprelease.estimate.figures import ShowRules
-from dprelease.estimate.series import law_of_sum, sum_of_last
-from dprelease.measures import Noisy, Possible
+from dprelease.measures import Possible
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.comparing.distances import stand_out
 from dprelease.plan.document import PlannedQuery, ReleasePlan
@@ -22,6 +19,7 @@ from dprelease.publish.base import number_names
 from dprelease.publish.comparing.earlier import EarlierRelease, period_of
 from dprelease.publish.comparing.figures import ComparedRows, figures_of
 from dprelease.publish.comparing.levels import Levels
+from dprelease.publish.comparing.series import held_back, period_sums
 from dprelease.publish.measured import Inputs
 
 __all__ = ["compared_tables"]
@@ -62,7 +60,7 @@ def _with_columns(
     known: Mapping[str, tuple[ReleasePlan, Inputs]],
 ) -> PublishedTable:
     if query.series is not None:
-        return replace(table, measures=(*table.measures, *_sums(plan, query, table, inputs)))
+        return replace(table, measures=(*table.measures, *period_sums(plan, query, table, inputs)))
     now = Levels.of(plan, query, inputs)
     before: dict[str, Levels] = {}
     for period, (other, measured) in known.items():
@@ -79,95 +77,6 @@ def _with_columns(
             figures = _at_the_base(table.cells)
         made.append(_column(plan, name, asked, looked, figures, shown[asked.measure]))
     return replace(table, measures=(*table.measures, *made))
-
-
-def _sums(plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, inputs: Inputs) -> Iterator[PublishedMeasure]:
-    """Every measure of a series of the last periods together.
-
-    A count or a sum in whole parts of a grid step, so that all of them agree; a mean or a ratio is what its kind makes
-    of the sums that it takes.
-    """
-    rules = ShowRules(
-        plan.publish.unreliable_above,
-        plan.publish.unreliable_show,
-        plan.publish.intervals == "nearest",
-        plan.publish.figures,
-    )
-    shown, series = {each.name: each for each in table.measures}, query.series
-    for name in (each for each in number_names(plan, query) if each in query.compare):
-        asked = query.compare[name]
-        step, measure = plan.step(query.inputs[asked.measure][0].step), query.measures[asked.measure]
-        length = None if series is None or asked.sum_of is None else series.length(asked.sum_of)
-        if len(query.inputs[asked.measure]) > 1:
-            fed = _of_periods(plan, query, asked.measure, inputs, length, table.cells)
-            yield _of_sums(plan, query, table, name, fed)
-            continue
-        grid, periods = float(step.parts[0].grid), inputs.periods.get(step.id, ())
-        value = sum_of_last(periods, length, table.cells) * grid
-        law = None if length is None or step.series is None else law_of_sum(step.series, step.scale, length)
-        blank = np.isnan(value) | np.isnan(shown[asked.measure].value)
-        error = np.full(table.cells, np.nan if law is None else math.sqrt(law.variance) * grid)
-        margin = np.full(table.cells, np.nan if law is None else law.margin(plan.publish.confidence) * grid)
-        bounds = measure.bounds(step.parts)
-        lower, upper = interval(value, margin, bounds, nearest=rules.nearest)
-        caution, weak, hidden = rules.judged(value, margin, lower, upper, bounds, blank, counts=measure.is_count)
-        yield PublishedMeasure(
-            name=name,
-            measure=None,
-            value=_held(value, hidden),
-            standard_error=_held(error, hidden),
-            margin=_held(margin, hidden),
-            lower=_held(lower, hidden),
-            upper=_held(upper, hidden),
-            status=statuses(blank, weak, caution),
-            places=None,
-            integer=False,
-            held=plan.publish.figures is not None,
-            compared=asked,
-        )
-
-
-def _of_periods(
-    plan: ReleasePlan, query: PlannedQuery, label: str, inputs: Inputs, length: int | None, cells: int
-) -> list[Noisy]:
-    """What a measure takes, of so many of the last periods together."""
-    found = []
-    for feed, own in zip(query.inputs[label], inputs.of(query)[label], strict=True):
-        step = plan.step(feed.step)
-        law = own.law if length is None or step.series is None else law_of_sum(step.series, step.scale, length)
-        values: Any = sum_of_last(inputs.periods.get(step.id, ()), length, cells)  # no whole numbers, unlike all else
-        found.append(replace(own, values=values, law=law))
-    return found
-
-
-def _of_sums(
-    plan: ReleasePlan, query: PlannedQuery, table: PublishedTable, name: str, fed: Sequence[Noisy]
-) -> PublishedMeasure:
-    """A mean or a ratio of the last periods together, by the estimator of its kind."""
-    asked = query.compare[name]
-    taken, confidence = query.measures[asked.measure], plan.publish.confidence
-    made = estimate(
-        query.name,
-        query.title,
-        (),
-        {name: taken},
-        {name: fed},
-        confidence=confidence,
-        rows=Rows([], table.cells),
-        unreliable_above=plan.publish.unreliable_above,
-        unreliable_show=plan.publish.unreliable_show,
-        nearest=plan.publish.intervals == "nearest",
-        tested=(name,) if plan.publish.tests(taken) else (),
-        figures=plan.publish.figures,
-    )
-    return replace(made.measures[0], measure=None, compared=asked)
-
-
-def _held(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:
-    """The numbers that are shown, never a negative zero; read-only."""
-    made = np.where(hidden, np.nan, numbers) + 0.0
-    made.flags.writeable = False
-    return made
 
 
 def _at_the_base(rows: int) -> ComparedRows:
@@ -202,7 +111,7 @@ def _column(
     whole_steps = asked.kind in ("change", "difference") and own.integer and own.places == 0
 
     def shown(numbers: Floats) -> Floats:
-        return _held(numbers, hidden)
+        return held_back(numbers, hidden)
 
     return PublishedMeasure(
         name=name,

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import PlanError
+from dprelease.estimate.series import PARTS
 from dprelease.estimate.workloads.zeros import estimated, possible_cells
 from dprelease.measures import Noisy
 from dprelease.noise import Law
@@ -27,8 +28,9 @@ from dprelease.noise.mechanisms.tables_knorm import TablesLaw, TablesSampler
 from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, ReleasePlan, Workload
+from dprelease.publish.measured import Inputs
 
-__all__ = ["again", "check_size", "errors_again"]
+__all__ = ["again", "check_size", "errors_again", "periods_again"]
 
 Floats = npt.NDArray[np.float64]
 _LARGEST = 2.0**63 - 1024
@@ -185,6 +187,37 @@ def _random_scale(law: RandomScaleLaw, size: int, chance: np.random.Generator) -
     scale = float(law.scale) * np.array([float(stretch) for stretch in table.stretches])[place]
     total, counts = chance.standard_normal(size), chance.standard_normal((law.dimension, size))
     return np.asarray(np.rint(scale * (counts + total / float(table.total)) / 2))
+
+
+def periods_again(
+    plan: ReleasePlan, inputs: Inputs, replicates: int, chance: np.random.Generator
+) -> dict[str, list[npt.NDArray[np.int64]]]:
+    """Every period of every draw of a series, with one more draw of noise on each draw that it was made of.
+
+    The estimates are linear in the draws: with z the fresh noise, it moves period t by
+    ``e_t = (z_t - c_1 e_(t-1) - c_2 e_(t-2) - ...) / c_0``.
+
+    Args:
+        plan: That was measured.
+        inputs: What was measured.
+        replicates: How many.
+        chance: Where the noise comes from.
+
+    Returns:
+        By step its periods, each of shape ``(replicates * cells,)``, one replicate after the other.
+    """
+    found = {}
+    for step, series in plan.series.items():
+        first, *others = series.band.coefficients
+        sigma, errors = float(plan.step(step).scale), list[Floats]()
+        for known in inputs.periods.get(step, ()):
+            left = np.rint(chance.standard_normal(replicates * len(known)) * sigma)
+            for each, before in zip(others, reversed(errors), strict=False):
+                left = left - each * before
+            errors.append(left / first)
+        told = zip(inputs.periods.get(step, ()), errors, strict=True)
+        found[step] = [np.tile(known, replicates) + np.rint(error * PARTS).astype(np.int64) for known, error in told]
+    return found
 
 
 def check_size(plan: ReleasePlan, used: Collection[str]) -> None:

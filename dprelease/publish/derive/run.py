@@ -14,8 +14,9 @@ import numpy.typing as npt
 from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
+from dprelease.publish.comparing.series import values_again
 from dprelease.publish.csv_text import written
-from dprelease.publish.derive.replicate import again, errors_again
+from dprelease.publish.derive.replicate import again, errors_again, periods_again
 from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.measured import Inputs, sums_again
 from dprelease.publish.totals import totals_again
@@ -152,13 +153,15 @@ def replicated(
     steps = {feed.step for query in queries for feeds in query.inputs.values() for feed in feeds}
     steps |= {feed.step for query in queries if query.totals is not None for feed in query.totals.feeds}
     # Where a quantile lies has no law that could be drawn again; what is derived from one has no margin.
-    lawless = {step for step, parts in inputs.noisy.items() if parts[0].quantity.is_counted}
+    lawless = set(plan.series)  # of which all periods are drawn again
+    lawless |= {step for step, parts in inputs.noisy.items() if parts[0].quantity.is_counted}
     noisy = {step: parts for step, parts in inputs.noisy.items() if step in steps - lawless}
     known = {table.name: table for table in tables}
     size = max(1, _ROWS_AT_ONCE // max([1, *(known[query.name].cells for query in queries)]))
     for start in range(0, REPLICATES, size):
         count = min(size, REPLICATES - start)
         fresh = Inputs(noisy=again(noisy, count, chance), keys=inputs.keys, ranked=inputs.ranked)
+        periods = periods_again(plan, inputs, count, chance) if steps & set(plan.series) else {}
         made = []
         errors: dict[str, Floats] = {}
         for workload in plan.workloads:
@@ -170,6 +173,11 @@ def replicated(
                 (only,) = table.measures
                 value = np.tile(only.value, count) + errors[query.name]
                 made.append(replace(table, measures=(replace(only, value=value),)))
+                continue
+            if query.series is not None:
+                table = known[query.name]
+                values = values_again(plan, query, inputs, periods, table.cells * count)
+                made.append(_shown(table, values, count))
                 continue
             drawn = {name: feeds for name, feeds in query.inputs.items() if lawless.isdisjoint(f.step for f in feeds)}
             fed, table = fresh.of(query.model_copy(update={"inputs": drawn})), known[query.name]
@@ -188,13 +196,17 @@ def replicated(
                 }
             else:
                 values = totals_again(plan, query, fresh.noisy, count)
-            measures = tuple(
-                # What is blank or withheld in the published table stays so.
-                replace(each, value=np.where(np.tile(np.isnan(each.value), count), np.nan, values[each.name]))
-                for each in table.measures
-            )
-            made.append(replace(table, measures=measures))
+            made.append(_shown(table, values, count))
         yield count, made
+
+
+def _shown(table: PublishedTable, values: Mapping[str, Floats], count: int) -> PublishedTable:
+    """The table with replicates of its numbers: what is blank or withheld in the published one stays so."""
+    measures = tuple(
+        replace(each, value=np.where(np.tile(np.isnan(each.value), count), np.nan, values[each.name]))
+        for each in table.measures
+    )
+    return replace(table, measures=measures)
 
 
 def _places(found: Derivation, answer: DerivedRows) -> Any:

@@ -30,7 +30,7 @@ from dprelease.estimate.figures import ShowRules
 from dprelease.measures import Possible
 from dprelease.noise import Measurement
 from dprelease.plan.document import Derived, ReleasePlan
-from dprelease.publish.base import keys_of_query, measure_names, safe_path
+from dprelease.publish.base import keys_of_query, safe_path, sql_names
 from dprelease.publish.columns import check_header, moves, table_header
 from dprelease.publish.derive.replicate import check_size
 from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, replicated
@@ -48,7 +48,7 @@ def _columns_of(plan: ReleasePlan) -> dict[str, Columns]:
     return {
         query.name: Columns(
             keys={column.name: column.type for column in keys_of_query(plan, query)},
-            numbers=measure_names(plan, query),
+            numbers=sql_names(plan, query),
         )
         for query in plan.queries
     }
@@ -86,7 +86,7 @@ def derived_tables(
 
     Args:
         plan: The plan.
-        tables: Its queries as published, in plan order.
+        tables: Its queries as published, in plan order; those of a series with their sums.
         inputs: What they were made of.
         seed: The seed of the replicates.
     """
@@ -136,10 +136,12 @@ def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTa
 def _lawless(plan: ReleasePlan, used: frozenset[tuple[str, str]]) -> bool:
     """Whether a number that SQL reads is made of a choice or of respondents' coins, which have no law to draw again."""
     queries = {query.name: query for query in plan.queries}
-    made_of = [queries[table].measures.get(name) for table, name in used]
+    compared = {(table, name): queries[table].compare.get(name) for table, name in used}
+    labels = {(table, name if asked is None else asked.measure) for (table, name), asked in compared.items()}
+    made_of = [queries[table].measures.get(label) for table, label in labels]
     if any(each is not None and each.of_answers is not None for each in made_of):
         return True
-    fed = [feed for table, name in used for feed in queries[table].inputs[name]]
+    fed = [feed for table, label in labels for feed in queries[table].inputs[label]]
     return any(plan.taken(feed.step).parts[feed.part].kind == "quantile" for feed in fed)
 
 

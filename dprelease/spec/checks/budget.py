@@ -45,10 +45,13 @@ def check_accuracy(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
             about = (*at, "measures", label)
             findings.add("DPR-S515", (*at, "expect", label), "is no count of this query", hint, about, key=True)
     check_pin(spec, query, at, findings)
+    sums = {} if query.series is None else query.series.named(query.measures)
     for label, target in query.target.items():
         here = (*at, "target", label)
-        if label not in query.measures:
-            hint = did_you_mean(label, query.measures)
+        if label in sums and label not in query.measures:
+            _check_target_of_sum(query, label, sums[label], target, counts, at, findings)
+        elif label not in query.measures:
+            hint = did_you_mean(label, [*query.measures, *sums])
             findings.add("DPR-S539", here, "is no measure of this query", hint, (*at, "measures", label), key=True)
         else:
             _check_target(query, label, target, counts, at, findings)
@@ -107,6 +110,21 @@ def _check_target(
         hint = first or "add a count, such as `persons: {count: rows}`, and `expect: {persons: 12000}`"
         says = "needs an `expect`, for its margin depends on how many are in a cell"
         findings.add("DPR-S542", here, says, f"{hint}: a public guess per cell", expect, key=True)
+
+
+def _check_target_of_sum(
+    query: QuerySpec, label: str, of: str, target: TargetSpec, counts: list[str], at: Path, findings: Findings
+) -> None:
+    """A sum of periods has a margin in units of its measure; `expect` is of one period."""
+    if target.relative is not None:
+        hint = "write `{margin: ...}`, in units of the measure"
+        findings.add(
+            "DPR-S541", (*at, "target", label, "relative"), "is for counts, which alone have an `expect`", hint
+        )
+    elif query.measures[of].foreseen != "always" and not query.expect:
+        hint = f"write `expect: {{{shown(counts[0]) if counts else 'persons'}: 12000}}`: a public guess per cell"
+        says = "needs an `expect`, for its margin depends on how many are in a cell"
+        findings.add("DPR-S542", (*at, "target", label), says, hint, (*at, "expect"), key=True)
 
 
 def _misspelt(query: QuerySpec, label: str, counts: list[str]) -> bool:

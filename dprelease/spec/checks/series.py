@@ -9,11 +9,10 @@ from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import MOST_PERIODS, Band, SumOf, sum_name
 from dprelease.catalog.series.best_band import best_band
 from dprelease.measures import Measure
-from dprelease.measures.clipped import Summed
 from dprelease.spec.checks.budget import check_gaussian
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.series import SeriesSpec
-from dprelease.spec.period import EXAMPLES, Per, is_a, span
+from dprelease.spec.period import EXAMPLES, Per, is_a, periods, span
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
@@ -40,7 +39,6 @@ _BESIDE: Mapping[str, str] = {
     "totals": "write a query by the columns of the total, with a `series` of its own",
     "compare": "leave it out: noise is shared by the periods, so that a comparison needs all of their draws",
     "bounds": "bound the rows of a unit in the table, with `truncate: first` or `last`",
-    "target": "give the query a `share` or a `budget`, and read the margins in the plan",
     "round": "leave it out: rounded periods would not add up to their sums",
 }
 
@@ -62,7 +60,8 @@ def band_of(series: SeriesSpec, year: int) -> Band:
         series: As written.
         year: How many periods a year has.
     """
-    aim = Aim.relative(series.sums, year) if series.minimize == "relative" else Aim.alike(series.sums, year)
+    made = Aim.relative if series.minimize == "relative" else Aim.alike
+    aim = made(series.sums, year, series.horizon)
     return best_band(aim, series.periods_read(year))
 
 
@@ -113,10 +112,6 @@ def _check_whole_release(spec: ReleaseSpec, name: str, here: Path, findings: Fin
     if any(each.query == name for each in spec.invariants):
         hint = "leave one of the two out: exact numbers have no noise to share"
         findings.add("DPR-S762", here, "is of numbers that are published exactly", hint, ("invariants",))
-    if spec.derive:
-        hint = "leave `derive` out of this spec; the bundle has every number that it could be made of"
-        says = "stands beside `derive`, whose margins would take the draws of periods for independent"
-        findings.add("DPR-S762", here, says, hint, ("derive",))
     if spec.schedule is not None and spec.schedule.catch_up != "one_by_one":
         says = f"needs every period in its order, and the schedule says `catch_up: {spec.schedule.catch_up}`"
         hint = "write `catch_up: one_by_one`; a period whose rows are lost goes under `skip`"
@@ -142,7 +137,7 @@ def _check_measures(query: QuerySpec, at: Path, findings: Findings) -> None:
         elif measure.kind == "ratio" and (of := _no_sums(query, measure)):
             says = f"is a ratio of {shown(of)!r}, and in a series both are counts or sums"
             findings.add("DPR-S763", (*here, "ratio"), says, "write the two counts or sums that it is made of")
-        elif isinstance(measure, Summed) and measure.chosen_clip is not None:
+        elif getattr(measure, "chosen_clip", None) is not None:
             says = "has a clip that noise chooses, and that of a series is the same in all periods"
             findings.add("DPR-S763", (*here, "clip"), says, "write a clip of two numbers, such as one that was chosen")
         elif measure.weighted:
@@ -177,6 +172,11 @@ def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: 
         return None
     if not _check_skipped(spec, series, kind, here, findings):
         return None
+    if series.horizon is not None and len(periods(series.from_, kind, own[0])) > series.horizon:
+        says = f"is {series.horizon}, and {shown(period)} is a later period than that"
+        hint = "begin a new series with this period: its band and its noise were made for so many"
+        findings.add("DPR-S773", (*here, "horizon"), says, hint, (*here, "from"))
+        return None
     if "ytd" in series.sums and kind not in PERIODS_OF_A_YEAR:
         says = f"has `ytd`, and a year is no whole number of {kind}s"
         findings.add("DPR-S765", (*here, "sums"), says, "write numbers of periods", ("release", "period"))
@@ -190,15 +190,15 @@ def _check_periods(spec: ReleaseSpec, series: SeriesSpec, here: Path, findings: 
 
 def _check_skipped(spec: ReleaseSpec, series: SeriesSpec, kind: Per, here: Path, findings: Findings) -> bool:
     """Periods that are skipped are periods of the series, behind the first one; others than the release's own."""
-    for at, each in enumerate(series.skip):
+    for number, each in enumerate(series.skip):
         if kind_of_period(each) != kind or (span(each) or ()) < (span(series.from_) or ()):
             says = f"is {shown(each)!r}, no {kind} since {shown(series.from_)}"
-            findings.add("DPR-S770", (*here, "skip", at), says, f"write {kind}s of the series, or leave it out")
+            findings.add("DPR-S770", (*here, "skip", number), says, f"write {kind}s of the series, or leave it out")
             return False
     for each, says in ((spec.release.period, "the release's own period"), (series.from_, "the first period")):
         if each in skipped_by(spec, series):
             hint = "release another period" if each != series.from_ else "begin the series with the period after it"
-            at = (*here, "skip") if each in series.skip else ("schedule", "skip")
+            at: Path = (*here, "skip") if each in series.skip else ("schedule", "skip")
             findings.add("DPR-S771", at, f"has {shown(each)!r}, {says}", hint, (*here, "from"))
             return False
     return True
@@ -220,7 +220,7 @@ def _check_unit(spec: ReleaseSpec, series: SeriesSpec, kind: Per, here: Path, fi
 
 
 def _numbers(sums: tuple[SumOf, ...]) -> tuple[int, ...]:
-    return tuple(each for each in sums if each != "ytd") or (2,)
+    return tuple(each for each in sums if isinstance(each, int)) or (2,)
 
 
 def _check_rows(name: str, table: TableSpec, here: Path, findings: Findings) -> None:

@@ -8,7 +8,7 @@ doubles. Of a unit that another one replaces both are looked at, each as it come
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from fractions import Fraction
 from itertools import pairwise
@@ -30,6 +30,8 @@ __all__ = ["check_shared", "check_shared_step", "check_sums"]
 _MOST_PERIODS, _LEAST, _MOST = 24, 2**10, 2**20
 _LARGEST, _LEAST_COUNT = 2**61, 2**32
 _TOLERANCE = 1e-9
+_LONGEST_TOTAL = 128
+_FADED = 2000  # terms of a power series
 
 Reals = npt.NDArray[np.float64]
 
@@ -136,6 +138,9 @@ def _check_periods(plan: ReleasePlan, query: PlannedQuery, series: PlannedSeries
     require(len(series.periods) >= 1, f"{query.name} is a series of no periods")
     require(series.periods[-1] == plan.release.period, f"{query.name} is of a series that ends with another period")
     days = [_days(each) for each in series.periods]
+    total = any(each.sum_of == "total" for each in query.compare.values())
+    within = series.horizon is not None and len(days) + len(series.skipped) <= series.horizon <= _LONGEST_TOTAL
+    require(within == total or (not total and series.horizon is None), f"{query.name} goes on beyond its end")
     whole = sorted((*days, *map(_days, series.skipped)))
     one_after_the_other = all(before[1] == after[0] for before, after in pairwise(whole)) and days == sorted(days)
     ends = (whole[0], whole[-1]) == (days[0], days[-1])
@@ -206,6 +211,7 @@ def check_sums(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, 
         require(own and output.table == query.table, f"{name} is told of other steps")
         length = 1 if asked is None else _length(series, asked)
         blank = length is None or length > periods
+        _check_target(plan, query, label, steps, output)
         if blank or length is None or len(steps) == 1:
             told_so = blank == (output.standard_error is None)
             require(told_so, f"{name} is told of periods before the first, or not at all")
@@ -218,6 +224,31 @@ def check_sums(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, 
         require(float(output.standard_error or 0) >= error * (1 - _TOLERANCE), f"{name} is told too accurate")
         normal = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2)
         require(float(output.margin or 0) >= normal * error * (1 - 1e-6), f"{name} is told too small a margin")
+
+
+def _check_target(plan: ReleasePlan, query: PlannedQuery, name: str, steps: Sequence[Step], output: Output) -> None:
+    """A target is met by the period as it is told, and by a count or a sum of every period that will ever come.
+
+    By the power series of 1 / c(z), far beyond where it has faded: the noise of a later period is not less.
+    """
+    target, series, asked = query.goal.targets.get(name), query.series, query.compare.get(name)
+    if target is None or series is None:
+        return
+    met = output.margin is None or Fraction(output.margin) <= target
+    require(met, f"{query.name}.{name} misses its target")
+    if len(steps) > 1:
+        return
+    whole = {"ytd": series.year, "total": series.horizon}
+    length = 1 if asked is None else whole.get(str(asked.sum_of), asked.sum_of)
+    weights = [1.0 / series.band.coefficients[0]]
+    for _ in range(_FADED):
+        ahead = zip(series.band.coefficients[1:], reversed(weights), strict=False)
+        weights.append(-sum(each * known for each, known in ahead) / series.band.coefficients[0])
+    sums = np.convolve(weights, np.ones(int(length or 1)))[: len(weights)]
+    require(abs(sums[-1]) < 1e-12 * abs(weights[0]), f"{query.name} has a series whose errors never settle")
+    error = float(steps[0].scale * steps[0].parts[0].grid) * math.sqrt(float(sums @ sums))
+    normal = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2)
+    require(normal * error <= float(target) * (1 + 1e-6), f"{query.name}.{name} will miss its target")
 
 
 def _check_quotient(
@@ -281,6 +312,7 @@ def _length(series: PlannedSeries, asked: ComparedNumber) -> int | None:
             return None
         after = days[0]
         begins = asked.sum_of == "ytd" and (days[0].month, days[0].day) == (1, 1)
+        begins = begins or (asked.sum_of == "total" and back == len(series.periods))
         if begins or asked.sum_of == back:
             return back
     return None

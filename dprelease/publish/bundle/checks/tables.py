@@ -17,14 +17,15 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import (
     key_as_text,
     keys_of_query,
-    measure_names,
     public_rows,
+    sql_names,
 )
 from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
 from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts
 from dprelease.publish.columns import PERIOD_COLUMN, REHEARSAL_COLUMN, column_names, table_header
 from dprelease.publish.comparing.columns import compared_tables
 from dprelease.publish.comparing.earlier import draws_of
+from dprelease.publish.comparing.series import with_sums
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import made_again, outline
 from dprelease.publish.formats.cube import PARTS, UNROUNDED, bare_measure, parts_of
@@ -174,7 +175,7 @@ def _not_made_again(bundle: OpenedBundle, plan: ReleasePlan) -> list[str]:
     tables = _before_rounding(bundle, plan)
     for query in plan.queries if not tables else ():
         names = column_names(plan, query, rehearsal=rehearsal)
-        kinds, numbers = keys_of_query(plan, query), measure_names(plan, query)
+        kinds, numbers = keys_of_query(plan, query), sql_names(plan, query)
         tables.append(_read(plan, query, _cells(bundle, plan, f"tables/{query.name}.{ending}", names, kinds, numbers)))
     for derived in plan.derive:
         answer, table = made_again(plan, derived, tables), outline(plan, derived)
@@ -197,7 +198,8 @@ def _before_rounding(bundle: OpenedBundle, plan: ReleasePlan) -> list[PublishedT
     measured, _ = bundle.measured
     if plan.publish.figures is None or not plan.publish.figures.bases or measured is None:
         return []
-    return list(queries_as_tables(plan, inputs_of(plan, measured)))
+    inputs = inputs_of(plan, measured, draws_of(bundle.earlier))
+    return list(with_sums(plan, queries_as_tables(plan, inputs), inputs))
 
 
 def _cells(
@@ -285,13 +287,14 @@ def _equal(values: Floats, found: Floats, weak: npt.NDArray[np.bool_]) -> bool:
 
 def _read(plan: ReleasePlan, query: PlannedQuery, cells: FileColumns) -> PublishedTable:
     """The published values of a query from a file, as far as SQL can use them."""
-    kinds, names = keys_of_query(plan, query), measure_names(plan, query)
+    kinds, names = keys_of_query(plan, query), sql_names(plan, query)
+    of = {name: query.measures[query.compare[name].measure if name in query.compare else name] for name in names}
     return PublishedTable(
         name=query.name,
         title=query.title,
         key_columns=kinds,
         keys=tuple(_keys(column, cells.texts[column.name]) for column in kinds),
-        measures=tuple(bare_measure(name, query.measures[name], cells.values[name]) for name in names),
+        measures=tuple(bare_measure(name, of[name], cells.values[name]) for name in names),
         confidence=plan.publish.confidence,
         cells=cells.rows,
     )
