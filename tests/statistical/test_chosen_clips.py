@@ -7,6 +7,7 @@ about 5 %; a rule that left half or twice as many rows above, or noise that did 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -51,7 +52,8 @@ def customers() -> Reals:
     """What every customer of a shop paid for what was delivered."""
     found = pq.read_table(shared("online_retail.parquet")).to_pandas()
     found = found[(found["Quantity"] > 0) & (found["UnitPrice"] > 0) & found["CustomerID"].notna()]
-    return (found["Quantity"] * found["UnitPrice"]).groupby(found["CustomerID"]).sum().to_numpy()
+    paid = (found["Quantity"] * found["UnitPrice"]).groupby(found["CustomerID"]).sum()
+    return np.asarray(paid, dtype=np.float64)
 
 
 def errors(
@@ -107,11 +109,13 @@ def test_incomes_of_twenty_areas(rho: float, whole: float, best: float, rule: fl
 )
 def test_single_totals(what: str, n: int, rho: float, whole: float, rule: float) -> None:
     """Of a sample of n values, of ten samples their mean: a total depends on the sample by a tenth."""
-    values, step, top = {
-        "incomes": (lambda: (incomes()[0], 100, 1_500_000)),
-        "delays": (lambda: (delays(), 1, 1_440)),
-        "customers": (lambda: (customers(), 10, 500_000)),
-    }[what]()
+    files: dict[str, tuple[Callable[[], Reals], int, int]] = {
+        "incomes": (lambda: incomes()[0], 100, 1_500_000),
+        "delays": (delays, 1, 1_440),
+        "customers": (customers, 10, 500_000),
+    }
+    read, step, top = files[what]
+    values = read()
     chance, found = np.random.default_rng(1), []
     samples = 1 if n == len(values) else 10
     for _ in range(samples):

@@ -114,9 +114,11 @@ def of_quotients(budget: str, times: int, size: int) -> dict[str, tuple[float, f
         return found
 
     def truth(name: str, area: int, kind: int) -> float:
-        made = (lambda pay: pay.mean()) if "mean" in name else (lambda pay: (pay < 5).mean())
+        def made(pay: np.ndarray) -> float:
+            return float(pay.mean() if "mean" in name else (pay < 5).mean())
+
         other = cells[0][area][1] if "apart" in name else cells[1][area][kind]
-        return float(made(cells[0][area][kind]) - made(other))
+        return made(cells[0][area][kind]) - made(other)
 
     within: dict[str, list[np.ndarray]] = {}
     widths: dict[str, list[np.ndarray]] = {}
