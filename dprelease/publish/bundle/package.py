@@ -16,7 +16,6 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.privacy.accountants.rho import as_priced
-from dprelease.publish.accounting.audited import AUDIT_FILE, audit_markdown
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
@@ -26,6 +25,7 @@ from dprelease.publish.base import (
     Publication,
     table_names,
 )
+from dprelease.publish.bundle.audit_page import AUDIT_FILE, audit_markdown
 from dprelease.publish.bundle.measurements import as_published, measurement_files
 from dprelease.publish.bundle.research import moved_file, research_paths
 from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
