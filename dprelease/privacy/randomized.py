@@ -8,7 +8,7 @@ with p = 1/2, and every other one with q = b / (a + b). Both lose exactly ln(a /
 
 >>> coins = RandomizedResponse(weights=(3, 1), choices=2)
 >>> str(coins.kept), str(coins.other), round(float(coins.epsilon), 4)
-('3/4', '1/4', 1.0987)
+('3/4', '1/4', 1.0986)
 >>> RandomizedResponse.weights_of(Fraction(1))
 (11674931554, 4294967296)
 """

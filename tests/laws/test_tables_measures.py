@@ -26,6 +26,7 @@ from dprelease.measures.mean import Mean
 from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import MECHANISMS, Exact
 from dprelease.noise.mechanisms.exponential import ScoreLaw
+from dprelease.privacy.randomized import RandomizedResponse
 from tests.measures import asked, is_of_others, of_a_column, worked_out
 from tests.project import POLICY, SETTINGS, command
 
@@ -35,7 +36,10 @@ TABLE = Table(
     name="t",
     account="a",
     source=Source(file="t.csv", format="csv"),
-    columns=(Column(name="x", type="decimal", range=Range(low=Fraction(0), high=Fraction(1000)), step=Fraction(1, 2)),),
+    columns=(
+        Column(name="x", type="decimal", range=Range(low=Fraction(0), high=Fraction(1000)), step=Fraction(1, 2)),
+        Column(name="told", type="text", keys=("no", "yes"), collected=RandomizedResponse(weights=(3, 1), choices=2)),
+    ),
 )
 
 
@@ -49,6 +53,12 @@ def every_measure(column: str, **fields: Any) -> dict[str, dict[str, Any]]:
     return found | {f"m_{kind}": asked(kind, ["total", "rows"]) for kind in MEASURES if is_of_others(kind)}
 
 
+def every_measure_told(**fields: Any) -> dict[str, dict[str, Any]]:
+    """The same; an estimate from randomized answers is asked of a column that was collected so."""
+    return every_measure("x", **fields) | {"m_randomized": asked("randomized", "told", where=fields.get("where"))}
+
+
+TOLD = {"type": "text", "keys": ["no", "yes"], "collect": {"randomized_response": {"epsilon": 1, "answers": 2}}}
 SPEC = {
     "dprelease": 1,
     "release": {"name": "every-measure", "period": 2024},
@@ -60,6 +70,7 @@ SPEC = {
             "columns": {
                 "region": {"type": "text", "keys": ["north", "south"]},
                 "x": {"type": "decimal", "range": [0, 1000], "step": 0.5},
+                "told": TOLD,
             },
         },
         "visits": {
@@ -70,15 +81,16 @@ SPEC = {
             "columns": {
                 "region": {"type": "text", "keys": ["north", "south"]},
                 "x": {"type": "decimal", "range": [0, 1000], "step": 0.5},
+                "told": TOLD,
             },
         },
     },
     "queries": {
-        "people": {"table": "people", "by": ["region"], "expect": {"rows": 400}, "measures": every_measure("x")},
+        "people": {"table": "people", "by": ["region"], "expect": {"rows": 400}, "measures": every_measure_told()},
         "visits": {
             "table": "visits",
             "where": "x > 2",
-            "measures": every_measure("x", where="x < 900", clip=[10, 500], clip_per="unit_cell"),
+            "measures": every_measure_told(where="x < 900", clip=[10, 500], clip_per="unit_cell"),
         },
     },
     "publish": {"formats": ["csv", "html"]},
@@ -90,7 +102,10 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which every kind of measure was planned, measured and published."""
     folder = tmp_path_factory.mktemp("measures")
     text = yaml.safe_dump(json.loads(json.dumps(SPEC)), sort_keys=False).replace("'1e-9'", "1e-9")
-    lines = ["who,region,x", *(f"{k // 2},{('north', 'south')[k % 2]},{(7 * k) % 1000}.5" for k in range(1200))]
+    lines = ["who,region,x,told"]
+    lines += [
+        f"{k // 2},{('north', 'south')[k % 2]},{(7 * k) % 1000}.5,{('no', 'yes')[k % 3 // 2]}" for k in range(1200)
+    ]
     for name, content in {
         "dprelease.yaml": SETTINGS,
         "policy.yaml": POLICY,
@@ -138,9 +153,8 @@ def test_whoever_follows_the_recipe_of_every_kind_gets_the_published_numbers(rel
             assert shown == "" if math.isnan(value) else float(shown) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
-MADE = expand_measures(
-    {name: TypeAdapter(AskedMeasure).validate_python(each) for name, each in every_measure("x").items()}
-)
+ASKED = {name: TypeAdapter(AskedMeasure).validate_python(each) for name, each in every_measure_told().items()}
+MADE = {name: measure.settled(TABLE) for name, measure in expand_measures(ASKED).items()}
 FORMS = [(name, form) for name, measure in MADE.items() for form in measure.alternatives(TABLE)]
 by_form = pytest.mark.parametrize(("name", "form"), FORMS, ids=[f"{name}-{len(form)}" for name, form in FORMS])
 
@@ -228,12 +242,13 @@ def test_estimates_lie_on_the_grid_and_are_whole_where_they_count(name: str, for
 def test_what_is_told_before_the_plan_is_what_the_plan_does(kind: str) -> None:
     """The published names, and when the margin is known."""
     read = TypeAdapter(AskedMeasure).validate_python
-    written = read(asked(kind, ["total", "rows"] if is_of_others(kind) else "x"))
+    written = read(every_measure_told()[f"m_{kind}"])
     others = {"total": read({"sum": "x"}), "rows": read({"count": "rows"})}
     made = written.planned("m", others)
     assert written.published("m") == tuple(made)
     assert written.others == (("total", "rows") if is_of_others(kind) else ())
-    for measure in made.values():
+    for each in made.values():
+        measure = each.settled(TABLE)
         form = measure.quantities(TABLE)
         laws = [part.law for part in draws(form, 30)[0]]
         known = [measure.expected(form, laws, LEVEL, count).margin is not None for count in (None, 100)]

@@ -43,6 +43,8 @@ _NOTHING = 1e-15  # of a transform with its weight, beside that of frequency 0
 _MOST = 2**22
 _AGREE = 1e-6
 _MOST_SUMMED = 1 << 14
+_FINEST = 1 << 300
+_NEAR = Fraction(1, 100)
 _MOST_LISTED = 20_000
 _FEW = 400
 _WIDE = tuple(range(-4, 9))  # powers of 4: a choice has many ways, and the peak of a few choices is no peak
@@ -89,8 +91,8 @@ def _unrevealed(draws: Counter[Draw], epsilon: Fraction) -> float:
 
 
 def _of_cells(cells: Mapping[Cell, int], epsilon: Fraction) -> float:
-    """Delta of the cells that move, one by one where their outcomes are few, else by a transform."""
-    one_by_one = _summed(cells, epsilon)
+    """Delta of the cells that move, one by one near epsilon 0 where their outcomes are few, else by a transform."""
+    one_by_one = _summed(cells, epsilon) if epsilon < _NEAR else None
     return _delta(Loss.of(cells), epsilon) if one_by_one is None else one_by_one
 
 
@@ -99,24 +101,27 @@ def _summed(cells: Mapping[Cell, int], epsilon: Fraction) -> float | None:
 
     Near epsilon 0 an integrand has a peak that is as narrow as epsilon, of which an integral knows four digits. A cell
     that moves by s loses (s - 2 k) / scale where the noise is k in 0..s: 0 stands for all below, s for all above.
+    Losses are whole numbers of 2^-300: where epsilon is just below the largest, doubles would leave nothing of the gap.
     """
     if any(cell.kind not in ("pure", "laplace") or cell.norms is not None for cell in cells):
         return None
     sizes = [cell.shift + 1 if cell.kind == "laplace" else 2 for cell in cells]
     if sum(n * math.log(size) for n, size in zip(cells.values(), sizes, strict=True)) > math.log(_MOST_SUMMED):
         return None
-    loss, mass = np.zeros(1), np.ones(1)
+    loss, mass = np.array([-round(epsilon * _FINEST)], dtype=object), np.ones(1)
     for cell, often in cells.items():
         steps = np.arange(cell.shift + 1 if cell.kind == "laplace" else 2)
-        rate = float(1 / cell.value) if cell.kind == "laplace" else float(cell.value)
+        each = Fraction(1) / cell.value if cell.kind == "laplace" else Fraction(cell.value)
+        rate = float(each)
         inside = -math.expm1(-rate) * np.exp(-rate * steps) / (1 + math.exp(-rate))
         ends = np.exp(-rate * steps) / (1 + math.exp(-rate))
         chance = np.where((steps == 0) | (steps == steps[-1]), ends, inside)
-        lost = rate * (steps[-1] - 2 * steps)
+        lost = round(each * _FINEST) * (steps[-1] - 2 * steps).astype(object)
         for _ in range(often):
             loss, mass = np.add.outer(loss, lost).ravel(), np.multiply.outer(mass, chance).ravel()
-    more = loss > float(epsilon)
-    return math.fsum((mass[more] * -np.expm1(float(epsilon) - loss[more])).tolist())
+    more = np.array(loss > 0, dtype=bool)
+    gaps = loss[more].astype(np.float64) / _FINEST
+    return math.fsum((mass[more] * -np.expm1(-gaps)).tolist())
 
 
 def _merged(draws: Mapping[Draw, int]) -> Counter[Draw]:
