@@ -14,6 +14,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.local.respondents import check_local
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.randomized import LocalLoss
+from dprelease.publish.accounting.glossary import described
 from dprelease.publish.accounting.respondents import local_facts, local_losses
 from dprelease.publish.derive.tables import _lawless, outline
 from dprelease.release.data.respond import questions_of, randomize_file
@@ -45,6 +46,15 @@ queries:
       flu: {randomized: flu, key: 1, show: share}
 """
 RR = "{randomized_response: {epsilon: 1}}"
+
+
+def test_what_is_estimated_is_told_in_words_with_the_probabilities_of_the_coins() -> None:
+    plan = plan_of(SPEC)
+    (query,) = plan.queries
+    said = described(query.measures["flu"], plan.catalog.tables["people"], "person")
+    assert said.startswith("estimated share of answers to flu that truly are 1")
+    assert "with probability 1/2 where it is true and 1/4 where it is not" in said
+
 
 WRONG = [
     ("{epsilon: 1}}}", "{weights: [1, 3]}}}", "DPR-S249"),
