@@ -336,8 +336,7 @@ def test_a_chart_is_drawn_only_where_it_can_be_read() -> None:
 
 def test_a_chart_of_zeros_is_drawn() -> None:
     first, _ = published_tables(plan(), measurements())
-    zero = np.zeros(8)
-    assert chart(first, replace(first.measures[0], value=zero, margin=zero)) is not None
+    assert chart(first, replace(first.measures[0], value=np.zeros(8), margin=np.zeros(8))) is not None
 
 
 def test_every_kind_of_measure_has_words() -> None:
