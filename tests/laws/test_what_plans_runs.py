@@ -95,7 +95,7 @@ def check_shapes(plan: ReleasePlan, found: Mapping[str, Measurement]) -> None:
 
 def check_rows(plan: ReleasePlan, found: Mapping[str, Measurement], publication: Publication) -> None:
     """The rows of a table are the keys in declared order, without what is left out; or the selected ones, as drawn."""
-    if not any(path.endswith(".csv") for path in publication.files):
+    if not any(path.startswith("tables/") and path.endswith(".csv") for path in publication.files):
         return
     for query in plan.queries:
         data = publication.files[f"tables/{query.name}.csv"].decode()
