@@ -105,17 +105,16 @@ def _summed(cells: Mapping[Cell, int], epsilon: Fraction) -> float | None:
     """
     if any(cell.kind not in ("pure", "laplace") or cell.norms is not None for cell in cells):
         return None
-    sizes = [cell.shift + 1 if cell.kind == "laplace" else 2 for cell in cells]
-    if sum(n * math.log(size) for n, size in zip(cells.values(), sizes, strict=True)) > math.log(_MOST_SUMMED):
+    sizes = {cell: cell.shift + 1 if cell.kind == "laplace" else 2 for cell in cells}
+    if sum(n * math.log(sizes[cell]) for cell, n in cells.items()) > math.log(_MOST_SUMMED):
         return None
     loss, mass = np.array([-round(epsilon * _FINEST)], dtype=object), np.ones(1)
     for cell, often in cells.items():
-        steps = np.arange(cell.shift + 1 if cell.kind == "laplace" else 2)
+        steps = np.arange(sizes[cell])
         each = Fraction(1) / cell.value if cell.kind == "laplace" else Fraction(cell.value)
         rate = float(each)
-        inside = -math.expm1(-rate) * np.exp(-rate * steps) / (1 + math.exp(-rate))
-        ends = np.exp(-rate * steps) / (1 + math.exp(-rate))
-        chance = np.where((steps == 0) | (steps == steps[-1]), ends, inside)
+        beyond = np.exp(-rate * steps) / (1 + math.exp(-rate))  # of the noise from here on
+        chance = np.where((steps == 0) | (steps == steps[-1]), beyond, -math.expm1(-rate) * beyond)
         lost = round(each * _FINEST) * (steps[-1] - 2 * steps).astype(object)
         for _ in range(often):
             loss, mass = np.add.outer(loss, lost).ravel(), np.multiply.outer(mass, chance).ravel()
