@@ -31,7 +31,7 @@ def seen_by(plant: Patch | None, seen: Seen, folder: Path, fixture: Fixtures) ->
         Exception: Whatever else a case raises: then the fault does not fit the code, and nothing was seen.
     """
     seen.load()
-    with planted(plant) as patch:
+    with planted(plant, f"tests.{seen.module}") as patch:
         for call in seen.calls(folder, fixture):
             try:
                 call(patch)

@@ -1,8 +1,8 @@
 """How a fault is planted for the length of one check, and how the test of the suite that must see it is called.
 
 Most faults are one replacement in the text of one function. Whoever has imported the function by name gets the faulty one,
-and what the package remembers (``functools``' caches) is forgotten before and after, so that neither a right answer from
-before hides the fault nor a wrong one outlives it.
+and what the package and the test remember (``functools``' caches) is forgotten before and after, so that neither a right
+answer from before hides the fault nor a wrong one outlives it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import itertools
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,27 +90,48 @@ def everywhere(patch: pytest.MonkeyPatch, name: str, value: Any, was: Any = None
 
 
 @contextmanager
-def planted(fault: Patch | None) -> Iterator[pytest.MonkeyPatch]:
-    """A fault is there within the block, and nothing of it behind it."""
+def planted(fault: Patch | None, seen_by: str = "") -> Iterator[pytest.MonkeyPatch]:
+    """A fault is there within the block, and nothing of it behind it.
+
+    Args:
+        fault: None: nothing is planted.
+        seen_by: The module of tests, such as ``tests.laws.test_sensitivity``, that looks at it.
+    """
+    memories = {name for name in sys.modules if name.startswith("dprelease.")} | _reached({seen_by} - {""})
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planned, "_PLANS", {})
             if fault is not None:
                 fault(patch)
-            _forget()
+            _forget(memories)
             yield patch
     finally:
-        _forget()
+        _forget(memories)
 
 
-def _forget() -> None:
-    for module in [*sys.modules.values()]:
-        if getattr(module, "__name__", "").startswith("dprelease."):
-            for held in [*vars(module).values()]:
-                _forget_one(held)
-                if inspect.isclass(held) and held.__module__ == module.__name__:
-                    for method in [*vars(held).values()]:
-                        _forget_one(method)
+def _reached(names: set[str]) -> set[str]:
+    """Modules of tests, and those whose names they use, and so on."""
+    found: set[str] = set()
+    while names:
+        found |= names
+        names = {
+            getattr(held, "__module__", None) or getattr(held, "__name__", "")
+            for name in names
+            for held in vars(sys.modules[name]).values()
+            if inspect.ismodule(held) or isinstance(getattr(held, "__module__", None), str)
+        }
+        names = {name for name in names if name.startswith("tests.") and name in sys.modules} - found
+    return found
+
+
+def _forget(names: Iterable[str]) -> None:
+    for name in names:
+        module = sys.modules[name]
+        for held in [*vars(module).values()]:
+            _forget_one(held)
+            if inspect.isclass(held) and held.__module__ == name:
+                for method in [*vars(held).values()]:
+                    _forget_one(method)
 
 
 def _forget_one(held: Any) -> None:

@@ -98,6 +98,19 @@ def test_what_changes_nothing_is_seen_by_nobody(tmp_path: Path, request: pytest.
     assert not told_by_verify(Fault("comment", "control", "nothing", seen, comment, spec="counts"))
 
 
+def test_what_a_test_remembers_neither_hides_a_fault_nor_keeps_it(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The test that sees this one keeps its plan: right, then made with the fault, then right again."""
+    fault = next(each for each in FAULTS if each.name == "group-of-one-step")
+    assert fault.seen is not None
+    told = [
+        seen_by(plant, fault.seen, tmp_path / str(at), request.getfixturevalue)
+        for at, plant in enumerate([None, fault.plant, None])
+    ]
+    assert [bool(each) for each in told] == [False, True, False]
+
+
 def test_a_fault_that_does_not_fit_the_code_is_seen_by_nobody(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Nor is an accident of the planting taken for a fault that was seen."""
     seen = Seen("laws.test_sensitivity", "test_no_neighbour_moves_an_aggregate_further_than_claimed")
