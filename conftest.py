@@ -1,4 +1,4 @@
-"""Before anything is collected: Prefect's files go to a folder that is thrown away, and Hypothesis has its profiles.
+"""Before anything is collected: temporary files go to one folder that is thrown away, and Hypothesis has its profiles.
 
 ``fast`` and ``full`` try the same examples in every run, on every machine and in every order of the tests: a test that
 passes goes on passing until somebody changes what it tests. ``nightly`` searches at random; what it finds is printed,
@@ -7,11 +7,11 @@ with the line that repeats it. ``tests/README.md`` says which command uses which
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -24,10 +24,22 @@ settings.register_profile("nightly", deadline=None, derandomize=False, database=
 settings.load_profile("full")  # unless `--hypothesis-profile` names another one
 steady_examples()
 
-_HOME = tempfile.mkdtemp(prefix="dprelease-tests-")
-os.environ["PREFECT_HOME"] = _HOME  # importing Prefect, as the doctests do, makes this folder
+_MADE = "DPRELEASE_TESTS_FOLDER"
+"""The folder of a run, made by the process that began it: worker processes end without their clean-up."""
+_OURS = _MADE not in os.environ
+if _OURS:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # what pytest keeps of failures stays there
+    os.environ[_MADE] = tempfile.mkdtemp(prefix="dprelease-tests-")
+    Path(os.environ[_MADE]).chmod(0o711)  # a server of PostgreSQL runs as somebody else
+tempfile.tempdir = os.environ["TMPDIR"] = os.environ[_MADE]
+os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="prefect-")  # importing Prefect, as doctests do, makes this folder
 os.environ["DO_NOT_TRACK"] = "1"
-atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+
+
+def pytest_unconfigure() -> None:
+    """The last thing of all: whatever a test, a server or a killed process has left is gone."""
+    if _OURS:
+        shutil.rmtree(os.environ[_MADE], ignore_errors=True)
 
 
 def pytest_collection_finish() -> None:

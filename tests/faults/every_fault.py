@@ -16,7 +16,7 @@ from tests.faults.ledger_faults import LEDGER_FAULTS
 from tests.faults.noise_faults import NOISE_FAULTS
 from tests.faults.path_faults import PATH_FAULTS
 from tests.faults.plan_faults import PLAN_FAULTS
-from tests.faults.planting import SEEN, Fixtures, Patch, Seen, planted
+from tests.faults.planting import SEEN, Fixtures, Patch, Seen, planted, processor_clock
 from tests.faults.specs import plan_under_attack
 
 __all__ = ["FAULTS", "attacked", "audited", "seen_by", "told_by_verify"]
@@ -58,7 +58,7 @@ def audited(fault: Fault, seconds: float) -> AuditReport:
 
 def attacked(plan: ReleasePlan, seconds: float) -> AuditReport:
     """An audit of a plan without references."""
-    with closing(AuditData(plan, {})) as data:
+    with processor_clock(), closing(AuditData(plan, {})) as data:
         return audit_plan(plan, data, seconds)
 
 

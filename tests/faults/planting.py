@@ -14,19 +14,21 @@ import inspect
 import itertools
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dprelease.audit import audit, canaries, search
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from tests import planned
 
-__all__ = ["SEEN", "Edit", "Fixtures", "Patch", "Seen", "everywhere", "planted"]
+__all__ = ["SEEN", "Edit", "Fixtures", "Patch", "Seen", "everywhere", "planted", "processor_clock"]
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 Fixtures = Callable[[str], object]
@@ -229,3 +231,12 @@ def _is_nightly(each: Any) -> bool:
 
 def _text(value: object) -> str:
     return str(getattr(value, "__name__", value))
+
+
+@contextmanager
+def processor_clock() -> Iterator[None]:
+    """Seconds of an audit are those that this process has computed: on a busy machine it finds as much as on a quiet one."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (audit, canaries, search):
+            patch.setattr(module, "time", SimpleNamespace(monotonic=time.process_time))
+        yield

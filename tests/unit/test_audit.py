@@ -29,6 +29,7 @@ from dprelease.audit.search import groups_of
 from dprelease.cli.app import app
 from dprelease.errors import CheckFailed
 from dprelease.noise import MECHANISMS, ExactHistogram
+from tests.faults.planting import processor_clock
 from tests.faults.specs import plan_under_attack
 from tests.planned import SPEC, plan_of
 
@@ -149,7 +150,7 @@ MANY = (
 def test_canaries_in_a_table_are_guessed_and_never_better_than_is_claimed(budget: str) -> None:
     """Each is in cells of its own, so that a few releases that are read anew are some hundred tests."""
     plan = plan_of(MANY.replace("{epsilon: 1, delta: 1e-9}", budget))
-    with closing(AuditData(plan, {})) as data:
+    with processor_clock(), closing(AuditData(plan, {})) as data:
         ((table, steps),) = groups_of(data)
         delta = 0.0 if plan.budget.delta == 0 else 1e-14
         found = guess_canaries(data, steps, table, 6.0, delta, 1e-6)
