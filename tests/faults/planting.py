@@ -116,13 +116,9 @@ def _reached(names: set[str]) -> set[str]:
     found: set[str] = set()
     while names:
         found |= names
-        names = {
-            getattr(held, "__module__", None) or getattr(held, "__name__", "")
-            for name in names
-            for held in vars(sys.modules[name]).values()
-            if inspect.ismodule(held) or isinstance(getattr(held, "__module__", None), str)
-        }
-        names = {name for name in names if name.startswith("tests.") and name in sys.modules} - found
+        used = [held for name in names for held in vars(sys.modules[name]).values()]
+        homes = {str(held.__name__ if inspect.ismodule(held) else getattr(held, "__module__", "")) for held in used}
+        names = {name for name in homes if name.startswith("tests.") and name in sys.modules} - found
     return found
 
 
