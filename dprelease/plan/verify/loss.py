@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,10 @@ _NEAR = 1e-6  # relative, where the same theorem is evaluated twice
 _TRUE = 1e-4  # relative in delta, where a claim is held against the exact loss
 _SPLITS = (0.5, 0.35, 0.7, 0.2, 0.9, 0.1, 1.0, 0.05, 0.02, 0.01)  # of delta: what advanced composition gives to boxes
 _SMALL = 16  # the scale below which several cells are not read as continuous
+_FIRST, _LAST = math.log(1e-7), math.log(1e18)  # of theta, the Renyi order less one
+_APART = 0.25  # between two points at first, at most, in ln theta
+_CLOSELY = 16  # stretches that are looked at closely
+_WITHIN = 1e-5  # in ln theta: what lies between is off by the square of that
 _SUMMED = 2000  # the largest scale of one discrete Gaussian that is summed over its lattice
 
 
@@ -221,40 +226,55 @@ def _curve_proves(draws: Draws, epsilon: Fraction, delta: Fraction, *, renyi: bo
         draws = _plain(draws)
     rho = _plain_rho(draws) if plain else total_rho(draws)
     curves = [_concentrated(rho, epsilon)] + ([_renyi(draws, epsilon)] if renyi else [])
-    return any(_reaches(*each, math.log(delta.numerator) - math.log(delta.denominator)) for each in curves)
+    return any(each.reaches(math.log(delta.numerator) - math.log(delta.denominator)) for each in curves)
 
 
-def _reaches(curve: Callable[[Array], Array], gap: float, log_delta: float) -> bool:
-    """Whether the least over theta > 0 is at most this.
+class _Summed(NamedTuple):
+    """What summed losses prove at one epsilon.
 
-    A bounded range has a kink where it reaches its own epsilon, and may have a valley on either side of it: the first
-    grid is fine enough to see both (20 points for each doubling of theta), and its lowest valleys are looked into.
+    Attributes:
+        curve: K less theta times a number.
+        gap: That number less epsilon.
+        kinks: Where a bounded range reaches its own epsilon: between two of these thetas K is convex.
     """
 
-    def height(at: Array) -> Array:
+    curve: Callable[[Array], Array]
+    gap: float
+    kinks: tuple[float, ...] = ()
+
+    def _height(self, at: Array) -> Array:
         theta = np.exp(at)
-        return curve(theta) + theta * gap - theta * np.log1p(1 / theta) - np.log1p(theta)
+        return self.curve(theta) + theta * self.gap - theta * np.log1p(1 / theta) - np.log1p(theta)
 
-    first = np.linspace(math.log(1e-7), math.log(1e18), 1661)
-    found = height(first)
-    inner = np.flatnonzero((found[1:-1] <= found[:-2]) & (found[1:-1] <= found[2:])) + 1
-    places = {*inner[np.argsort(found[inner])][:6].tolist(), int(np.argmin(found))}
-    best = float(np.min(found))
-    for place in places:
-        middle, width = float(first[place]), float(first[1] - first[0])
-        for _ in range(3):
-            at = np.linspace(middle - width, middle + width, 41)
-            values = height(at)
-            lowest = int(np.argmin(values))
-            best, middle, width = min(best, float(values[lowest])), float(at[lowest]), width / 20
-    return best <= log_delta
+    def reaches(self, log_delta: float) -> bool:
+        """Whether the least over theta > 0 of ln delta is at most this.
+
+        Between two kinks it is convex in theta, for -theta ln(1 + 1/theta) - ln(1 + theta) has the second derivative
+        1 / (theta (1 + theta)): what lies around the least of some points holds the least of all. Of many stretches
+        the lowest are looked at closely.
+        """
+        ends = np.array([_FIRST, *sorted({math.log(kink) for kink in self.kinks}), _LAST])
+        ends = ends[(ends >= _FIRST) & (ends <= _LAST)]
+        counts = np.ceil(np.diff(ends) / _APART).astype(int) + 2
+        points = [np.linspace(*pair, n) for *pair, n in zip(ends, ends[1:], counts, strict=False)]
+        found = self._height(np.concatenate(points))
+        starts = np.cumsum([0, *counts])
+        best, least = float(np.min(found)), np.minimum.reduceat(found, starts[:-1])
+        for each in np.argsort(least)[:_CLOSELY]:
+            at, values = points[each], found[starts[each] : starts[each + 1]]
+            while best > log_delta and at[-1] - at[0] > _WITHIN:
+                lowest = int(np.argmin(values))
+                at = np.linspace(at[max(0, lowest - 1)], at[min(len(at) - 1, lowest + 1)], 41)
+                values = self._height(at)
+                best = min(best, float(np.min(values)))
+        return best <= log_delta
 
 
-def _concentrated(rho: float, epsilon: Fraction) -> tuple[Callable[[Array], Array], float]:
-    return lambda theta: rho * theta * theta, rho - float(epsilon)
+def _concentrated(rho: float, epsilon: Fraction) -> _Summed:
+    return _Summed(lambda theta: rho * theta * theta, rho - float(epsilon))
 
 
-def _renyi(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], float]:
+def _renyi(draws: Draws, epsilon: Fraction) -> _Summed:
     """K less theta times a number, and that number less epsilon; of a draw's ways the largest at each order.
 
     A discrete Gaussian counts by its rho, as the theorem has it: its own curve is lower by a hair.
@@ -286,7 +306,8 @@ def _renyi(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], f
             total = total + n * np.minimum(0, theta * (_mean_loss(size) - size) + (theta * size) ** 2 / 8)
         return total
 
-    return curve, float(whole - epsilon) + rho
+    kinks = (8 * (size - _mean_loss(size)) / size**2 for size, _ in ranges)
+    return _Summed(curve, float(whole - epsilon) + rho, tuple(kinks))
 
 
 def _in_one_cell(cell: Cell) -> Cell:

@@ -7,7 +7,7 @@ evaluated in 60 digits and rounded up. Orders are held as their excess over 1, f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -24,12 +24,19 @@ Objective = Callable[[Floats, Floats], Floats]
 _LOWEST, _HIGHEST = -20.0, 40.0  # natural logarithms of the excess
 _COARSE = 1e5  # excess times epsilon, from which floats are off by 1e-11 and more in ln delta
 _HIDDEN = 1e-9  # relative: a valley between the points of the grid counts where it is lower by more
+_WIDE = 0.25  # of stretches between two kinks, in natural logarithms of the excess
+_ROUNDS = 14  # each a quarter as wide as the one before: to 60 / 4^14 = 2e-7, and values to the square of that
 _TINY = 1e-8  # below it, ln x - ln(1 + x) in floats is off by more than a millionth of epsilon
 _LEAST = -10000  # natural logarithm of the smallest delta that is told apart from smaller ones
 
 
 class RenyiCurve(Protocol):
     """An upper bound on the Renyi divergence at every order above 1."""
+
+    @property
+    def kinks(self) -> Floats:
+        """The excesses between which the excess times the curve is convex, in any order; none where it always is."""
+        ...
 
     def quick(self, excess: Floats) -> Floats:
         """In floats, at orders 1 + excess."""
@@ -61,17 +68,16 @@ def delta_at(renyi: Any, excess: float, epsilon: Fraction) -> Fraction:
     return Fraction(1) if log_delta >= 0 else min(Fraction(1), upper(CONTEXT.exp(max(log_delta, _LEAST))))
 
 
-def renyi_epsilon(curve: RenyiCurve, delta: Fraction, guesses: Iterable[float] = ()) -> Fraction:
+def renyi_epsilon(curve: RenyiCurve, delta: Fraction) -> Fraction:
     """The smallest epsilon that some order proves at this delta, rounded up.
 
     Args:
         curve: The Renyi divergence at every order.
         delta: Above 0.
-        guesses: Excesses worth trying besides the grid.
     """
     if delta >= 1:
         return Fraction(0)
-    excess, _ = _least_epsilon(curve, log_of(delta), guesses)
+    excess, _ = _least_epsilon(curve, log_of(delta))
     return epsilon_at(curve.certified(excess), excess, delta)
 
 
@@ -80,14 +86,14 @@ def rough_renyi_epsilon(curve: RenyiCurve, log_delta: float) -> float:
     return max(0.0, _least_epsilon(curve, log_delta)[1])
 
 
-def renyi_delta(curve: RenyiCurve, epsilon: Fraction, guesses: Iterable[float] = ()) -> Fraction:
+def renyi_delta(curve: RenyiCurve, epsilon: Fraction) -> Fraction:
     """The smallest delta that some order proves at this epsilon, rounded up, at most 1."""
     target = float(epsilon)
 
     def objective(x: Floats, renyi: Floats) -> Floats:
         return x * (renyi - target + np.log(x) - np.log1p(x)) - np.log1p(x)
 
-    excess, _ = _best(curve, objective, guesses)
+    excess, _ = _best(curve, objective)
     if excess * target > _COARSE:
         excess = _refined(curve, excess, epsilon)
     return delta_at(curve.certified(excess), excess, epsilon)
@@ -112,7 +118,7 @@ def _refined(curve: RenyiCurve, excess: float, epsilon: Fraction) -> float:
     return min((excess, math.exp((low + high) / 2)), key=lambda each: log_delta(math.log(each)))
 
 
-def _least_epsilon(curve: RenyiCurve, log_delta: float, guesses: Iterable[float] = ()) -> tuple[float, float]:
+def _least_epsilon(curve: RenyiCurve, log_delta: float) -> tuple[float, float]:
     """The excess at which epsilon is smallest, and that; a tiny one again without the digits that cancel."""
 
     def objective(x: Floats, renyi: Floats) -> Floats:
@@ -121,32 +127,59 @@ def _least_epsilon(curve: RenyiCurve, log_delta: float, guesses: Iterable[float]
     def tiny(x: Floats, renyi: Floats) -> Floats:
         return renyi - np.log1p(1 / x) - (log_delta + np.log1p(x)) / x
 
-    found = _best(curve, objective, guesses)
-    return found if found[1] > _TINY else _best(curve, tiny, guesses)
+    found = _best(curve, objective)
+    return found if found[1] > _TINY else _best(curve, tiny)
 
 
-def _best(curve: RenyiCurve, objective: Objective, guesses: Iterable[float] = ()) -> tuple[float, float]:
+def _best(curve: RenyiCurve, objective: Objective) -> tuple[float, float]:
     """The excess at which the objective is smallest, and its value.
 
-    Minima of several bounds have several valleys, and maxima have kinks: the four lowest valleys of a coarse grid
-    over all orders are each halved until the values around the lowest point differ by less than 1e-14.
+    The four lowest valleys of a coarse grid over all orders are each halved until the values around the lowest point
+    differ by less than 1e-14. One valley is all that there is where the excess x times the curve is convex in x, as
+    the logarithm of a moment and maxima and sums of such are: so are then both objectives (of epsilon x times itself,
+    so that no value is taken on two sides of a higher one). A bounded range reaches its own epsilon in a kink that is
+    none of these, and between two kinks there may be a valley that the grid steps over: see ``_between``.
     """
 
     def at(points: Floats) -> Floats:
         excess = np.exp(points)
         return objective(excess, curve.quick(excess))
 
-    points = np.concatenate([np.arange(_LOWEST, _HIGHEST + 0.5), [math.log(guess) for guess in guesses]])
-    points.sort()
+    points = np.arange(_LOWEST, _HIGHEST + 0.5)
     values = at(points)
     valleys = _valleys(values)
     found = [_halved(at, points[max(0, k - 1) : k + 2], values[max(0, k - 1) : k + 2]) for k in valleys]
     point, value = min(found, key=lambda each: each[1])
-    for beside in valleys:
-        lower = _hidden(at, points[beside], [each for each, _ in found])
+    kinks = np.log(curve.kinks)
+    kinks = np.unique(kinks[(kinks > _LOWEST) & (kinks < _HIGHEST)])
+    if kinks.size:
+        lower = _between(curve, objective, kinks, value)
         if lower[1] < value - _HIDDEN * abs(value):
             point, value = lower
     return math.exp(point), value
+
+
+def _between(curve: RenyiCurve, objective: Objective, kinks: Floats, known: float) -> tuple[float, float]:
+    """The lowest point of all stretches between two kinks, each of which has one valley, and its value.
+
+    All are halved together, around the lowest of nine points. A curve rises with its order: a narrow stretch is left
+    out where the objective of the curve at its lower end is at neither end below what is known.
+    """
+    low, high = np.concatenate([[_LOWEST], kinks]), np.concatenate([kinks, [_HIGHEST]])
+    at_low = curve.quick(np.exp(low))
+    least = np.minimum(*(objective(np.exp(end), at_low) for end in (low, high)))
+    kept = (high - low > _WIDE) | (least < known)
+    low, high = low[kept], high[kept]
+    values, lowest = np.empty(0), np.empty(0)
+    for _ in range(_ROUNDS):
+        points = np.linspace(low, high, 9, axis=1)
+        excess = np.exp(points.ravel())
+        every = objective(excess, curve.quick(excess)).reshape(points.shape)
+        k, rows = np.argmin(every, axis=1), np.arange(len(every))
+        values, lowest = every[rows, k], points[rows, k]
+        low, high = points[rows, np.maximum(k - 1, 0)], points[rows, np.minimum(k + 1, 8)]
+    first = int(np.argmin(values))
+    return float(lowest[first]), float(values[first])
 
 
 def _valleys(values: Floats) -> NDArray[np.intp]:
@@ -154,19 +187,6 @@ def _valleys(values: Floats) -> NDArray[np.intp]:
     low, high = np.concatenate([[np.inf], values[:-1]]), np.concatenate([values[1:], [np.inf]])
     places = np.flatnonzero((values <= low) & (values <= high))
     return places[np.argsort(values[places], kind="stable")][:4]
-
-
-def _hidden(at: Callable[[Floats], Floats], middle: float, known: Iterable[float]) -> tuple[float, float]:
-    """The lowest valley near a point that is none of the known ones, or a value of infinity.
-
-    Where a bounded range reaches its own epsilon its curve has a kink, and two valleys may lie between two points of
-    the coarse grid, of which halving sees one.
-    """
-    points = np.linspace(middle - 1, middle + 1, 65)
-    values = at(points)
-    new = [k for k in _valleys(values) if 0 < k < 64 and all(abs(points[k] - each) > 1 / 16 for each in known)]
-    found = [_halved(at, points[k - 1 : k + 2], values[k - 1 : k + 2]) for k in new]
-    return min(found, key=lambda each: each[1], default=(middle, math.inf))
 
 
 def _halved(at: Callable[[Floats], Floats], points: Floats, values: Floats) -> tuple[float, float]:

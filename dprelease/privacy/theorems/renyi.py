@@ -77,6 +77,15 @@ class Curve:
         total: Floats = self._stack.values(excess)[0]
         return total
 
+    @cached_property
+    def kinks(self) -> Floats:
+        """The excesses at which a bounded range reaches its own epsilon: between two of them x R(1 + x) is convex in x.
+
+        All other terms are logarithms of moments, which are convex everywhere, as are their sums and maxima.
+        """
+        own = _bounded_range_kinks(np.array([float(e) for e, _ in self.ranges], dtype=np.float64))
+        return np.concatenate([own, *(choice.kinks for each in self.worst for choice in each.choices)])
+
     def certified(self, excess: float) -> Any:
         """A 60-digit real that is not below the curve at the order 1 + excess.
 
@@ -341,8 +350,17 @@ def _bounded_range_float(x: Floats, e: Floats) -> Floats:
     v is e + ln((1 - exp(-e)) / e), between 0 and e and off by less than 40 roundings of e; the divergence
     exp(-v) - 1 + v inherits that, which ``_PAD`` covers.
     """
+    return np.minimum(e, _mean_of_range(e) + x * e**2 / 8)
+
+
+def _bounded_range_kinks(e: Floats) -> Floats:
+    """Where that reaches e, of shape (terms,)."""
+    return (1 - _mean_of_range(e) / e) * 8 / e
+
+
+def _mean_of_range(e: Floats) -> Floats:
+    """The divergence of ``_bounded_range`` at order 1, in floats."""
     safe = np.where(e > 0, e, 1)
     v = e + np.log(-np.expm1(-safe) / safe)
     divergence = np.clip(np.expm1(-v) + v, 0, e**2 / 8)
-    divergence = np.where(e < 1e-7, e**2 / 8, divergence)
-    return np.minimum(e, divergence + x * e**2 / 8)
+    return np.where(e < 1e-7, e**2 / 8, divergence)
