@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
@@ -124,6 +124,10 @@ class PublishedMeasure:
         """In which cells the interval is shorter than estimate -/+ margin, because the rest of it is not possible."""
         return was_cut(self.estimate, self.margin, self.lower, self.upper)
 
+    def first(self, rows: int) -> PublishedMeasure:
+        """The same of the first rows."""
+        return replace(self, **{name: each[:rows] for name, each in vars(self).items() if _is_column(each)})
+
 
 @dataclass(frozen=True, eq=False)
 class PublishedTable:
@@ -156,6 +160,17 @@ class PublishedTable:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", tuple(map(coded, self.keys)))
+
+    def first(self, rows: int) -> PublishedTable:
+        """The table cut to its first rows; itself where it has no more."""
+        if self.cells <= rows:
+            return self
+        keys, measures = (each[:rows] for each in self.keys), (each.first(rows) for each in self.measures)
+        return replace(self, keys=tuple(keys), measures=tuple(measures), cells=rows, suppressed=0)
+
+
+def _is_column(value: object) -> bool:
+    return isinstance(value, np.ndarray | Coded)
 
 
 def full_product(key_columns: Sequence[Column]) -> Rows:

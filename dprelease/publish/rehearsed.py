@@ -4,9 +4,11 @@ Whatever fails between the charge and the bundle has cost budget for nothing: a 
 format or in the accounting is found here, where it costs nothing. No data are read and no noise is drawn. What differs
 afterwards are numbers, keys that noise selects, and what the ledger says.
 
-A plan of up to ``MOST_NUMBERS`` published numbers is rehearsed as it will be published. Of a larger one every table is
-cut to its first rows, and not rehearsed are: the numbers of ``measurements/`` (the recipe is), the reconciliation of
-workloads and the sums of ranges, the numbers of derived tables, and whether files of the whole size can be made.
+Of queries that are alike one is rehearsed: not a table whose columns, their number, and measures all stand in others
+that are. Files have the first ``MOST_ROWS`` rows of a table, for all of its numbers are zero. If that fails, all of the
+plan is rehearsed and has the word. Of a plan of more than ``MOST_NUMBERS`` published numbers every table is cut before
+it is made, and not rehearsed are: the numbers of ``measurements/`` (the recipe is), the reconciliation of workloads and
+the sums of ranges, the numbers of derived tables, and whether files of the whole size can be made.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ from dprelease.publish.comparing.earlier import EarlierRelease
 from dprelease.publish.derive.tables import outline
 from dprelease.publish.measured import TOP_K, Inputs, as_table, noisy_part
 
-__all__ = ["MOST_NUMBERS", "rehearse"]
+__all__ = ["MOST_NUMBERS", "MOST_ROWS", "rehearse"]
 
 MOST_NUMBERS = 200_000
+MOST_ROWS = 500  # of a table that is written; a page of it has as many
 _NEVER = "1970-01-01T00:00:00+00:00"
 _TWO: dict[str, tuple[Key, ...]] = {"integer": (0, 1), "boolean": (False, True), "date": ("1970-01-01", "1970-01-02")}
 _TEXTS = ("a", "=b")
@@ -62,14 +65,12 @@ def rehearse(plan: ReleasePlan, signer: str = "", earlier: Mapping[str, EarlierR
         PublishError: Something cannot be made (DPR-W111); it says what.
         MissingExtra: A format needs what this machine has not.
     """
-    facts = _facts(plan, signer)
     try:
-        large = sum(_numbers(plan, query) for query in plan.queries) > MOST_NUMBERS
-        for some in (False, True) if any(step.selecting for step in plan.steps) else (False,):
-            if large:
-                _render_cut(plan, facts, some)
-            else:
-                bundle_files(plan, _zeros(plan, some), facts, earlier=earlier)
+        if sum(_numbers(plan, query) for query in plan.queries) > MOST_NUMBERS:
+            for some in _choices(plan):
+                _render_cut(plan, _facts(plan, signer), some)
+        elif not _passes(_unlike(plan), signer, earlier):
+            _render(plan, signer, earlier)
     except MissingExtra:
         raise
     except Exception as error:
@@ -81,6 +82,86 @@ def rehearse(plan: ReleasePlan, signer: str = "", earlier: Mapping[str, EarlierR
             "with the spec",
             code="DPR-W111",
         ) from error
+
+
+def _choices(plan: ReleasePlan) -> tuple[bool, ...]:
+    """Whether noise selected keys, in every way in which it can."""
+    return (False, True) if any(step.selecting for step in plan.steps) else (False,)
+
+
+def _render(
+    plan: ReleasePlan, signer: str, earlier: Mapping[str, EarlierRelease], most_rows: int | None = None
+) -> None:
+    """All files of a plan, of zeros; ``most_rows``: of a table that has more its first ones are written."""
+    facts = _facts(plan, signer)
+    for some in _choices(plan):
+        bundle_files(plan, _zeros(plan, some), facts, earlier=earlier, most_rows=most_rows)
+
+
+def _passes(plan: ReleasePlan, signer: str, earlier: Mapping[str, EarlierRelease]) -> bool:
+    """Whether a part of a plan can be published.
+
+    What fails may be the fault of leaving the rest out, so that nothing is said of it here: a plan is refused for what
+    is wrong with all of it.
+    """
+    try:
+        _render(plan, signer, earlier, MOST_ROWS)
+    except Exception:
+        return False
+    return True
+
+
+def _unlike(plan: ReleasePlan) -> ReleasePlan:
+    """The plan with the queries that have something that those before them have not.
+
+    A query that is more than a table of measures by public keys is kept, for others may be made of it, and so is each
+    one where SQL makes tables of tables.
+    """
+    if plan.derive:
+        return plan
+    seen: set[object] = set()
+    kept: list[PlannedQuery] = []
+    for query in plan.queries:
+        new = _features(plan, query)
+        if not new or not new <= seen:
+            kept.append(query)
+            seen |= new
+    names = {query.name for query in kept}
+    needed = {feed for query in kept for feed in _feeds(query)}
+    idle = {feed for query in plan.queries if query.name not in names for feed in _feeds(query)} - needed
+    return plan.model_copy(
+        update={
+            "queries": tuple(kept),
+            "steps": tuple(step for step in plan.steps if step.id not in idle),
+            "invariants": tuple(each for each in plan.invariants if each.id not in idle),
+            "outputs": tuple(each for each in plan.outputs if each.query in names),
+        }
+    )
+
+
+def _features(plan: ReleasePlan, query: PlannedQuery) -> set[object]:
+    """What makes a table look as it does: columns, how many, each measure with its draws, and signs beyond ASCII.
+
+    Empty: it is a table of another kind, and none is like it.
+    """
+    left = {"by", "goal", "inputs", "measures", "name", "table", "title", "where"}
+    usual = {name: field.default for name, field in PlannedQuery.model_fields.items() if name not in left}
+    if any(getattr(query, name) != value for name, value in usual.items()):
+        return set()
+    found: set[object] = {(query.table, column) for column in query.by}
+    goal = query.goal.model_copy(update={"share": None})
+    found |= {(len(query.by), len(query.measures)), (query.where is None, repr(goal))}
+    found |= {sign for sign in f"{query.title}{query.where}" if not sign.isascii()}
+    for label, measure in query.measures.items():
+        steps = [plan.taken(feed.step) for feed in query.inputs[label]]
+        drawn = tuple(step.mechanism if isinstance(step, Step) else "" for step in steps)
+        found.add((query.table, repr(measure), drawn))
+    return found
+
+
+def _feeds(query: PlannedQuery) -> set[str]:
+    """The ids of what a table is made of."""
+    return {feed.step for feeds in query.inputs.values() for feed in feeds}
 
 
 def _numbers(plan: ReleasePlan, query: PlannedQuery) -> int:

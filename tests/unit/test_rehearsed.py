@@ -162,3 +162,78 @@ def test_a_large_plan_is_rehearsed_in_a_bounded_time(shapes: ReleasePlan, monkey
     words_raise(monkeypatch)
     with pytest.raises(PublishError, match="format csv"):
         rehearse(shapes)
+
+
+ALIKE = """dprelease: 1
+release: {name: alike, period: 2024}
+privacy: {unit: {entity: person}, budget: {epsilon: 1, delta: 1e-9}}
+tables:
+  people:
+    account: people
+    source: {file: people.csv}
+    columns:
+      a: {type: integer, keys: {from: 1, to: 3}}
+      b: {type: integer, keys: {from: 1, to: 700}}
+      income: {type: integer, range: [0, 10]}
+queries:
+  one: {table: people, by: [a], measures: {n: {count: rows}}}
+  same: {table: people, by: [a], title: The same again, measures: {m: {count: rows}}}
+  long: {table: people, by: [b], measures: {n: {count: rows}}}
+  signs: {table: people, by: [a], title: Überall, measures: {n: {count: rows}}}
+  total: {table: people, by: [a], measures: {n: {sum: income}}}
+  both: {table: people, by: [a, b], measures: {n: {count: rows}}}
+publish: {formats: [csv, json]}
+"""
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> ReleasePlan:
+    spec = small_project(tmp_path_factory.mktemp("alike") / "project", ALIKE, rows=5)
+    return plan_release(open_target(spec))
+
+
+def written(patch: pytest.MonkeyPatch) -> list[dict[str, int]]:
+    """What tables are written from now on, with how many rows, by format and rehearsal."""
+    seen: list[dict[str, int]] = []
+    real = package.format_files
+
+    def watched(form: Any, content: Any, *rest: Any) -> Any:
+        seen.append({table.name: table.cells for table in content.tables})
+        return real(form, content, *rest)
+
+    patch.setattr(package, "format_files", watched)
+    return seen
+
+
+def test_of_queries_that_are_alike_one_is_rehearsed(alike: ReleasePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every column, number of columns, measure and foreign sign is in a table that is written; nothing is twice."""
+    seen = written(monkeypatch)
+    rehearse(alike)
+    most = rehearsed.MOST_ROWS
+    assert seen
+    assert all(each == {"one": 3, "long": most, "signs": 3, "total": 3, "both": most} for each in seen)
+
+
+@pytest.mark.parametrize("query", ["same", "total"])
+def test_where_the_part_fails_the_whole_plan_has_the_word(
+    query: str, alike: ReleasePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault that only the part has refuses nothing; one in the words of any measure that is unlike others does."""
+    seen = written(monkeypatch)
+    with monkeypatch.context() as patch:
+        real = jsonstat.dataset
+        patch.setattr(jsonstat, "dataset", lambda *given: real(*given) if len(seen[-1]) == 6 else fails())
+        rehearse(alike)
+    assert sorted({len(each) for each in seen}) == [5, 6]
+    assert seen[-1] == {"one": 3, "same": 3, "long": 700, "signs": 3, "total": 3, "both": 2100}
+    words = datapackage.dictionary
+
+    def of_one(plan: ReleasePlan, *rest: Any) -> Any:
+        return fails() if plan.query(query) is not None else words(plan, *rest)
+
+    monkeypatch.setattr(datapackage, "dictionary", of_one)
+    if query == "same":
+        rehearse(alike)  # its table is made like that of `one`, which was
+        return
+    with pytest.raises(PublishError, match="format csv"):
+        rehearse(alike)

@@ -124,6 +124,7 @@ def bundle_files(
     given: Mapping[str, bytes] | None = None,
     measured: Mapping[str, bytes] | None = None,
     earlier: Mapping[str, EarlierRelease] = MappingProxyType({}),
+    most_rows: int | None = None,
 ) -> Files:
     """Every file of a bundle but the signature and the checksums; arguments and errors as of :func:`render`.
 
@@ -136,6 +137,7 @@ def bundle_files(
             for want of its library, are taken from these.
         measured: The files of the measurements, where they were made and compared already; None: they are made here.
         earlier: By period, what is taken of the earlier releases that it compares with.
+        most_rows: How many rows of each table are written, where that is tried only; None: all of them.
     """
     text = plan.canonical()
     if facts.plan_fingerprint != sha256(text.encode()):
@@ -158,7 +160,10 @@ def bundle_files(
         tables = compared_tables(shown, tables, inputs, earlier)
     with _making("measurements/"):
         measured = measurement_files(shown, measurements) if measured is None else measured
-    content = Content(shown, (*rounded_tables(shown, tables), *derived), facts, measurements)
+    published = (*rounded_tables(shown, tables), *derived)
+    if most_rows is not None:
+        published = tuple(each.first(most_rows) for each in published)
+    content = Content(shown, published, facts, measurements)
     with as_priced(plan.is_older is True):
         files = files_beside(content, measured, given)
     if look is not None:
