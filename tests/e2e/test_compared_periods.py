@@ -42,10 +42,11 @@ queries:
       growth: {measure: n, change_from: previous, show: percent}
       index: {measure: n, index_to: 2023}
       to_s: {measure: n, difference_from: {region: s}}
+      pair: {measure: n, differences_between: sex}
     round: 10
 publish: {formats: [csv, parquet, xlsx, html, json, sdmx]}
 """
-COLUMNS = ("share", "change", "growth", "index", "to_s")
+COLUMNS = ("share", "change", "growth", "index", "to_s", "pair_1", "pair_2")
 
 
 @pytest.fixture(scope="module")

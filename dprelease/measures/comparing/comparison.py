@@ -10,7 +10,7 @@ from dprelease.canonical import GrownValue
 from dprelease.catalog.series.band import SumOf
 from dprelease.words import phrase
 
-__all__ = ["ALIKE_KINDS", "PREVIOUS", "TOTAL_WORD", "ComparedKind", "ComparedNumber"]
+__all__ = ["ALIKE_KINDS", "PREVIOUS", "TOTAL_WORD", "ComparedKind", "ComparedNumber", "compared_named"]
 
 PREVIOUS, TOTAL_WORD = "previous", "total"
 ALIKE_KINDS = ("change", "growth", "difference")  # which can be not distinguishable from 0
@@ -29,9 +29,19 @@ class ComparedNumber(GrownValue):
         difference_from: A key column, and the key (as text) of the group that is subtracted.
         show: ``percent``: a share hundredfold, and of a change by how many percent the number grew.
         sum_of: Of a series: the sum of its last so many periods, or ``ytd``.
+        among: Of differences between all pairs of groups: the name that the author gave them, by which the columns of
+            all groups are judged together.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("share_of", "change_from", "index_to", "difference_from", "show", "sum_of")
+    LATER: ClassVar[tuple[str, ...]] = (
+        "share_of",
+        "change_from",
+        "index_to",
+        "difference_from",
+        "show",
+        "sum_of",
+        "among",
+    )
     measure: str
     share_of: tuple[str, ...] | None = None
     change_from: str | None = None
@@ -39,6 +49,7 @@ class ComparedNumber(GrownValue):
     difference_from: tuple[str, str] | None = None
     show: Literal["percent"] | None = None
     sum_of: SumOf | None = None
+    among: str | None = None
 
     @property
     def kind(self) -> ComparedKind:
@@ -116,3 +127,9 @@ class ComparedNumber(GrownValue):
                 "by how many percent {measure} has grown since {period}", measure=measure, period=self.change_from
             )
         return phrase("change of {measure} since {period}", measure=measure, period=self.change_from)
+
+
+def compared_named(compared: Mapping[str, ComparedNumber], name: str) -> ComparedNumber | None:
+    """The column of a name; of the name of all pairs of groups the first of their columns, which all err alike."""
+    pairs = (each for each in compared.values() if each.among == name)
+    return compared.get(name) or next(pairs, None)

@@ -96,7 +96,7 @@ class Domain:
         for query, parts in self._split.needed.items():
             if self.lowered.goals[query].targets:
                 confidence = self.planning.spec.publish.confidence
-                least = floor_of(self.lowered, query, self.candidate, parts, confidence)
+                least = floor_of(self.lowered, query, self.candidate, parts, confidence, self.planning.catalog)
                 for at, part in parts.items():
                     floors[at] = max(floors.get(at, Fraction(0)), least * part)
         return floors

@@ -72,7 +72,11 @@ def _bases(
                 yield published, base
     for label, compared in query.compare.items():
         of_count = written.measures[compared.measure].is_count and compared.kind in ("change", "difference")
-        asked = (spec.publish.round if of_count else None) if written.round is None else written.round.get(label)
+        asked = (
+            (spec.publish.round if of_count else None)
+            if written.round is None
+            else written.round.get(compared.among or label)
+        )
         error = errors.get((query.name, label))
         usual_one = None if error is None or asked != "auto" else usual_base(Fraction(error))
         base = asked if isinstance(asked, Fraction) else usual_one

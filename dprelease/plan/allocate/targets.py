@@ -7,13 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from dprelease.catalog.series.band import lengths_of
+from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
 from dprelease.estimate.series import endless_variance, law_in_the_end
+from dprelease.estimate.totals import laws_of_tables
 from dprelease.estimate.workloads.tails import laplace_reach
+from dprelease.measures.comparing.comparison import ComparedNumber, compared_named
+from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums
+from dprelease.plan.design.comparing import expected_comparison
+from dprelease.plan.design.totals import drawn_laws, sizes_of
 from dprelease.plan.design.workload_joint import joint_reach
 from dprelease.plan.document import PlannedQuery
 from dprelease.plan.lower.lowered import Lowered
@@ -28,7 +34,12 @@ _ROUND = 2  # the scale from which on a draw is as good as normal: `normal_margi
 
 
 def floor_of(
-    lowered: Lowered, query: int, candidate: Candidate, parts: Mapping[int, Fraction], confidence: Fraction
+    lowered: Lowered,
+    query: int,
+    candidate: Candidate,
+    parts: Mapping[int, Fraction],
+    confidence: Fraction,
+    catalog: Catalog,
 ) -> Fraction:
     """The least budget (epsilon or rho, as the candidate counts), divided by ``parts``, that meets every target.
 
@@ -55,7 +66,7 @@ def floor_of(
             laws[at] = draft.law(candidate.mechanism(draft), candidate.scale(draft, budget * part))
         worst = 0.0
         for name, target in planned.goal.targets.items():
-            asked = planned.compare.get(name)
+            asked = compared_named(planned.compare, name)
             label = name if asked is None else asked.measure
             feeds = planned.inputs[label]
             fed = [place[feed.step] for feed in feeds]
@@ -65,6 +76,9 @@ def floor_of(
             if planned.series is not None:
                 scales = {at: candidate.scale(lowered.drafts[at], budget * parts[at]) for at in set(fed)}
                 margin = _in_the_end(planned, name, [(lowered.drafts[at], scales[at]) for at in fed], confidence)
+            elif asked is not None:
+                known = {lowered.drafts[at].id: laws[at] for at in parts}
+                margin = _of_comparison(planned, asked, catalog, known, confidence)
             elif sums is not None:
                 scale = candidate.scale(lowered.drafts[fed[0]], budget * parts[fed[0]])
                 margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
@@ -81,6 +95,18 @@ def floor_of(
         return worst
 
     return _least(excess, planned.name)
+
+
+def _of_comparison(
+    query: PlannedQuery, asked: ComparedNumber, catalog: Catalog, laws: Mapping[str, Law], confidence: Fraction
+) -> float | None:
+    """The margin of a column that compares, by the laws of the steps; an earlier period has the same noise here."""
+    drawn = drawn_laws(query, asked.measure, laws.__getitem__)
+    cells = [laws[feed.step] for feed in query.inputs[asked.measure]]
+    if query.totals is not None:
+        sizes, sets = sizes_of(query, catalog), query.totals.sets
+        cells = [laws_of_tables(sizes, sets, each)[sets[0]] for each in drawn]
+    return expected_comparison(query, asked, catalog, drawn, cells, confidence).margin
 
 
 def _in_the_end(

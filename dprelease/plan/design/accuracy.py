@@ -182,7 +182,8 @@ def _compared(
     feeds = query.inputs[asked.measure]
     if asked.sum_of is not None:
         return _of_periods(query, label, steps, confidence)
-    drawn, cells = drawn_laws(query, asked.measure, steps), [steps[feed.step].law for feed in feeds]
+    drawn = drawn_laws(query, asked.measure, lambda step: steps[step].law)
+    cells = [steps[feed.step].law for feed in feeds]
     if query.totals is not None:
         cells = laws_of_measure(query, asked.measure, catalog, steps)[query.totals.sets[0]]
     expected = expected_comparison(query, asked, catalog, drawn, cells, confidence)

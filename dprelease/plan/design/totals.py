@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -15,7 +15,7 @@ from dprelease.noise import Law
 from dprelease.plan.document import Feed, Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.resolve.grouping import expected_rows
 
-__all__ = ["TableAccuracy", "accuracy_of_tables", "drawn_laws", "laws_of_measure"]
+__all__ = ["TableAccuracy", "accuracy_of_tables", "drawn_laws", "laws_of_measure", "sizes_of"]
 
 Axes = tuple[int, ...]
 
@@ -54,21 +54,21 @@ def laws_of_measure(
     """
     if query.totals is None:
         raise ValueError("only a query with totals has tables of them")
-    sets, sizes = query.totals.sets, _sizes(query, catalog)
+    sets, sizes = query.totals.sets, sizes_of(query, catalog)
     found: dict[Axes, list[Law]] = {axes: [] for axes in sets}
-    for drawn in drawn_laws(query, label, steps):
+    for drawn in drawn_laws(query, label, lambda step: _law(steps[step])):
         for axes, law in laws_of_tables(sizes, sets, drawn).items():
             found[axes].append(law)
     return found
 
 
-def drawn_laws(query: PlannedQuery, label: str, steps: Mapping[str, Measured]) -> list[dict[Axes, Law]]:
+def drawn_laws(query: PlannedQuery, label: str, law_of: Callable[[str], Law]) -> list[dict[Axes, Law]]:
     """For each quantity of a measure the law of a number of each table that is drawn: of the cells, and of totals.
 
     Args:
         query: The query.
         label: The name of the measure.
-        steps: By id.
+        law_of: The law of a step, by its id.
     """
     fed: dict[Axes, tuple[Feed, ...]] = {tuple(range(len(query.by))): query.inputs[label]}
     if query.totals is not None:
@@ -76,7 +76,7 @@ def drawn_laws(query: PlannedQuery, label: str, steps: Mapping[str, Measured]) -
             if table.part is not None:
                 fed[axes] = table.inputs[label]
     several = range(len(query.inputs[label]))
-    return [{axes: _law(steps[feeds[at].step]) for axes, feeds in fed.items()} for at in several]
+    return [{axes: law_of(feeds[at].step) for axes, feeds in fed.items()} for at in several]
 
 
 def accuracy_of_tables(plan: ReleasePlan, query: PlannedQuery) -> tuple[TableAccuracy, ...]:
@@ -85,7 +85,7 @@ def accuracy_of_tables(plan: ReleasePlan, query: PlannedQuery) -> tuple[TableAcc
         return ()
     steps = {each.id: each for each in plan.measured}
     parts = (query.totals.part, *(table.part for table in query.totals.tables))
-    sizes, sets, found = _sizes(query, plan.catalog), query.totals.sets, list[TableAccuracy]()
+    sizes, sets, found = sizes_of(query, plan.catalog), query.totals.sets, list[TableAccuracy]()
     for label in query.measures:
         laws = laws_of_measure(query, label, plan.catalog, steps)
         alone = [_alone(steps[feed.step], query.totals.part) for feed in query.inputs[label]]
@@ -105,7 +105,8 @@ def accuracy_of_tables(plan: ReleasePlan, query: PlannedQuery) -> tuple[TableAcc
     return tuple(sorted(found, key=lambda each: order[tuple(query.by.index(name) for name in each.by)]))
 
 
-def _sizes(query: PlannedQuery, catalog: Catalog) -> tuple[int, ...]:
+def sizes_of(query: PlannedQuery, catalog: Catalog) -> tuple[int, ...]:
+    """The number of keys of each column of a query."""
     return tuple(catalog.tables[query.table].column(name).cells for name in query.by)
 
 
@@ -134,6 +135,6 @@ def _expected(
     """The accuracy of a measure, given laws of what it is made of; a guess of rows per cell is one of all its cells."""
     quantities: list[Quantity] = [steps[feed.step].parts[feed.part] for feed in query.inputs[label]]
     count = expected_rows(query.expect, query.measures, label)
-    below = prod(size for at, size in enumerate(_sizes(query, plan.catalog)) if at not in axes)
+    below = prod(size for at, size in enumerate(sizes_of(query, plan.catalog)) if at not in axes)
     rows = None if count is None else count * below
     return query.measures[label].expected_tested(quantities, list(laws), plan.publish.confidence, rows)

@@ -37,6 +37,7 @@ from dprelease.plan.lower.unscaled import (
     selection,
 )
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
+from dprelease.plan.resolve.comparisons import compared_numbers
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
@@ -47,7 +48,6 @@ __all__ = ["KEYS", "LIST", "Lowering"]
 KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
 _MOST_JOINED = 240  # numbers per cell in one K-norm draw
 _SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of keys together
-
 
 Needs = dict[Place, list[tuple[Asked, int]]]  # the measures that a quantity feeds, and where
 # (query, label, key columns) -> place -> (draft, feed, quantity)
@@ -392,7 +392,7 @@ class Lowering:
             expect=dict(query.expect),
             ranges=self.ranges[name].planned if name in self.ranges else None,
             totals=totals,
-            compare=shared.compare if shared else {label: each.planned for label, each in query.compare.items()},
+            compare=shared.compare if shared else compared_numbers(name, query, self.catalog, self.measures[name]),
             series=shared.planned if shared else None,
             goal=self._goals[self._places[name]],
         )

@@ -61,8 +61,11 @@ def check_outputs(plan: ReleasePlan) -> None:
         asked = query.goal.targets if query.workload is None else {}
         check_compared(plan, query, told)
         for label in asked:
-            there = label in query.measures or (query.series is not None and label in query.compare)
-            require(there, f"{query.name} has a target for a measure that is not there")
+            pairs = {each.among for each in query.compare.values()}
+            require(
+                label in query.measures or label in query.compare or label in pairs,
+                f"{query.name} has a target for a measure that is not there",
+            )
         for label in query.measures:
             output, name = told[query.name, label], f"{query.name}.{label}"
             require(output.table == query.table, f"{name} is told of another table")

@@ -105,7 +105,7 @@ def _check_draws(
 
 
 _TOLERANCE = 1e-6
-_LACKS = 0.9  # of a normal margin: whole numbers and light tails
+_LACKS = 0.9  # of a normal margin: light tails of few Laplace variables; and a step, for whole numbers
 
 
 def check_compared(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, str], Output]) -> None:
@@ -130,8 +130,11 @@ def check_compared(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[s
             require(set(asked.share_of) in sets, f"{name} is a share of a total that is not there")
         if asked.difference_from is not None:
             require(asked.difference_from[0] in query.by, f"{name} differs in a column that is not there")
+        if asked.among is not None:
+            _check_pairs(plan, query, asked, name)
         fed = tuple(dict.fromkeys(feed.step for feed in query.inputs[asked.measure]))
         require(output.steps == fed and output.table == query.table, f"{name} is told of other steps")
+        _check_target(query, asked, output, told[query.name, asked.measure])
         error = _error(plan, query, asked)
         if error is None or output.standard_error is None:
             continue
@@ -139,13 +142,47 @@ def check_compared(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[s
         require(honest, f"{name} is told to be more accurate than it is")
         normal = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2)
         margin = float(output.margin or 0)
-        require(margin >= _LACKS * normal * error - 1 or margin == asked.whole, f"{name} is told too small a margin")
+        part = (
+            1 - _TOLERANCE
+            if all(each.mechanism == "discrete_gaussian" for each in _steps(plan, query, asked))
+            else _LACKS
+        )
+        require(margin >= part * normal * error - 1 or margin == asked.whole, f"{name} is told too small a margin")
+
+
+def _check_pairs(plan: ReleasePlan, query: PlannedQuery, asked: ComparedNumber, name: str) -> None:
+    """The columns of all pairs are one for each group of one column of the query, of one measure."""
+    column, _ = asked.difference_from or ("", "")
+    family = [each for each in query.compare.values() if each.among == asked.among]
+    keys = plan.catalog.tables[query.table].column(column).keys if column in query.by else ()
+    listed = {(column, str(key).lower() if isinstance(key, bool) else str(key)) for key in keys or ()}
+    require({each.difference_from for each in family} == listed, f"{name} is one of all pairs, and others are missing")
+    require(len(family) == len(listed), f"{name} is there twice")
+    alike = {each.model_copy(update={"difference_from": None}) for each in family}
+    require(len(alike) == 1 and asked.among not in query.compare, f"{name} is judged with columns of other numbers")
+
+
+def _check_target(query: PlannedQuery, asked: ComparedNumber, output: Output, own: Output) -> None:
+    """A target is met as the margin is told; that of a change or a difference is no less than that of its number.
+
+    That the margin of a count is not told too small is derived from the draws.
+    """
+    name, target = f"{query.name}.{output.measure}", query.goal.target_of(output.measure, query.compare)
+    if target is None:
+        return
+    require(output.margin is not None and Fraction(output.margin) <= target, f"{name} misses its target")
+    if asked.kind in ("change", "difference"):
+        wider = own.margin is None or Fraction(output.margin or 0) >= Fraction(own.margin)
+        require(wider, f"{name} is told too small a margin")
 
 
 def _error(plan: ReleasePlan, query: PlannedQuery, asked: ComparedNumber) -> float | None:
-    """The standard error of a change, a difference or a share of a count of one draw; None of anything else."""
+    """The standard error of a column that compares a count of one draw; None of anything else.
+
+    A growth or an index is of a count as large as is expected, in both periods: A' / B' - 1 is (A' - B') / B'.
+    """
     feeds, table = query.inputs[asked.measure], plan.catalog.tables[query.table]
-    if len(feeds) != 1 or not query.measures[asked.measure].is_count or asked.kind in ("growth", "index"):
+    if len(feeds) != 1 or not query.measures[asked.measure].is_count:
         return None
     sizes = {name: table.column(name).cells for name in query.by}
     drawn = {query.by: plan.taken(feeds[0].step)}
@@ -166,13 +203,24 @@ def _error(plan: ReleasePlan, query: PlannedQuery, asked: ComparedNumber) -> flo
         common = (summed - groups * own) / (groups * (groups - 1))
         return grid * math.sqrt(max(2 * (own - common), 0.0))
     count = next(iter(query.expect.values()), None)
-    if count is None or asked.share_of is None:
+    if count is None:
         return None
+    if asked.share_of is None:
+        return asked.whole * grid * math.sqrt(2 * own) / count
     parts = prod(size for name, size in sizes.items() if name not in asked.share_of)
     total = _variance(drawn, sizes, tuple(name for name in query.by if name in asked.share_of))
     share = 1 / parts
     spread = own - 2 * share * total / parts + share**2 * total
     return asked.whole * grid * math.sqrt(max(spread, 0.0)) / (count * parts)
+
+
+def _steps(plan: ReleasePlan, query: PlannedQuery, asked: ComparedNumber) -> list[Step]:
+    """The draws that a number that compares is made of."""
+    fed = list(query.inputs[asked.measure])
+    for each in query.totals.drawn if query.totals is not None else ():
+        fed += each.inputs[asked.measure]
+    found = (plan.taken(feed.step) for feed in fed)
+    return [step for step in found if isinstance(step, Step)]
 
 
 def _variance(drawn: Mapping[tuple[str, ...], Measured], sizes: Mapping[str, int], by: tuple[str, ...]) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
 from dprelease.catalog.names import Foreign
+from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.text import decimal
 from dprelease.plan.document import Goal, Output, ReleasePlan, Step
 from dprelease.plan.explain.facts import step_facts
@@ -75,12 +77,15 @@ def asked_and_planned(plan: ReleasePlan, most: int) -> list[dict[str, str]]:
     goals = own | {name: each.goal for each in plan.workloads for name in each.tables}
     exact = {each.query for each in plan.invariants}
     of = phrase("shares") if plan.allocation is None else phrase("weights in the least total error")
-    rows = [_row(output, goals[output.query], total, of) for output in plan.outputs[:most]]
+    compared = {query.name: query.compare for query in plan.queries}
+    rows = [_row(output, goals[output.query], compared[output.query], total, of) for output in plan.outputs[:most]]
     return [{**row, "asked": phrase("exact, unprotected")} if row["query"] in exact else row for row in rows]
 
 
-def _row(output: Output, goal: Goal, total: Fraction, of: str) -> dict[str, str]:
-    target = goal.targets.get(output.measure)
+def _row(
+    output: Output, goal: Goal, compared: Mapping[str, ComparedNumber], total: Fraction, of: str
+) -> dict[str, str]:
+    target = goal.target_of(output.measure, compared)
     return {
         "query": output.query,
         "measure": output.measure,

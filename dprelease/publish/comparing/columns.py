@@ -68,15 +68,35 @@ def _with_columns(
         if same is not None and any(period_of(plan, each) == period for each in query.compare.values()):
             before[period] = Levels.of(other, same, measured)
     shown = {each.name: each for each in table.measures}
-    made = []
+    made: list[_Made] = []
     for name in (each for each in number_names(plan, query) if each in query.compare):
         asked = query.compare[name]
         looked = period_of(plan, asked)
         figures = figures_of(asked, now, before.get(looked or ""), table)
         if asked.index_to is not None and looked == plan.release.period:
             figures = _at_the_base(table.cells)
-        made.append(_column(plan, name, asked, looked, figures, shown[asked.measure]))
-    return replace(table, measures=(*table.measures, *made))
+        made.append((name, asked, looked, figures))
+    alike = _alike_together(made, shown, plan.publish.confidence)
+    columns = [_column(plan, *each, shown[each[1].measure], alike[each[0]]) for each in made]
+    return replace(table, measures=(*table.measures, *columns))
+
+
+_Made = tuple[str, ComparedNumber, str | None, ComparedRows]
+
+
+def _alike_together(
+    made: Sequence[_Made], shown: Mapping[str, PublishedMeasure], confidence: Fraction
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """By column, which changes and differences noise alone may have made; all pairs of groups are judged together."""
+    families: dict[tuple[str, bool], list[_Made]] = {}
+    for each in made:
+        families.setdefault((each[1].among or each[0], each[1].among is not None), []).append(each)
+    found: dict[str, npt.NDArray[np.bool_]] = {}
+    for family in families.values():
+        blank = [np.isnan(figures.value) | np.isnan(shown[asked.measure].value) for _, asked, _, figures in family]
+        judged = _alike([figures for *_, figures in family], blank, confidence)
+        found |= {name: each for (name, *_), each in zip(family, judged, strict=True)}
+    return found
 
 
 def _at_the_base(rows: int) -> ComparedRows:
@@ -92,6 +112,7 @@ def _column(
     period: str | None,
     found: ComparedRows,
     own: PublishedMeasure,
+    apart: npt.NDArray[np.bool_],
 ) -> PublishedMeasure:
     """A number that is blank where the one that it compares is not published either."""
     blank = np.isnan(found.value) | np.isnan(own.value)
@@ -107,7 +128,7 @@ def _column(
         value, off, low, high = (each / whole for each in (found.value, margin, lower, upper))
         caution, unreliable, hidden = rules.judged(value, off, low, high, bounds, blank, counts=False)
     else:
-        hidden, alike = blank, _alike(found, blank, publish.confidence)
+        hidden, alike = blank, apart
     whole_steps = asked.kind in ("change", "difference") and own.integer and own.places == 0
 
     def shown(numbers: Floats) -> Floats:
@@ -132,14 +153,22 @@ def _column(
     )
 
 
-def _alike(found: ComparedRows, blank: npt.NDArray[np.bool_], confidence: Fraction) -> npt.NDArray[np.bool_]:
-    """Which changes or differences noise alone may have made.
+def _alike(
+    found: Sequence[ComparedRows], blank: Sequence[npt.NDArray[np.bool_]], confidence: Fraction
+) -> list[npt.NDArray[np.bool_]]:
+    """Which changes or differences of columns that are judged together noise alone may have made.
 
     By p-values with at most the error probability of the margins as the part of all that are told apart which noise
-    alone has made; where no law gives p-values, by whether the interval of each by itself holds 0.
+    alone has made; where no law gives p-values, by whether the interval of each by itself holds 0. (That a pair of
+    groups is there twice, once from either side, changes nothing: every p-value is.)
     """
-    if found.p_value is None:
+    tested = [each.p_value for each in found if each.p_value is not None]
+    if len(tested) < len(found):
         with np.errstate(invalid="ignore"):
-            return np.asarray(~blank & ~((found.lower > 0) | (found.upper < 0)))
-    p_value = np.where(blank, np.nan, found.p_value)
-    return np.asarray(~blank & ~stand_out(p_value, float(1 - confidence)))
+            return [
+                np.asarray(~hidden & ~((each.lower > 0) | (each.upper < 0)))
+                for each, hidden in zip(found, blank, strict=True)
+            ]
+    p_values = [np.where(hidden, np.nan, each) for each, hidden in zip(tested, blank, strict=True)]
+    told = stand_out(np.stack(p_values), float(1 - confidence))
+    return [np.asarray(~hidden & ~each) for each, hidden in zip(told, blank, strict=True)]

@@ -70,7 +70,7 @@ class Levels:
 
     def drawn(self, label: str) -> list[dict[Axes, Law]]:
         """For each quantity of a measure the law of a number of each table that was drawn, in steps."""
-        return drawn_laws(self.query, label, {each.id: each for each in self.plan.measured})
+        return drawn_laws(self.query, label, lambda step: self.plan.step(step).law)
 
     def in_rows(self, parts: Sequence[Floats]) -> Floats:
         """Numbers of each level as one column, in the order of the table's rows."""

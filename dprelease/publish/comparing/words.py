@@ -119,7 +119,9 @@ def _which(earlier: ComparedWith) -> str:
 def marks_words(table: PublishedTable) -> list[str]:
     """What it means that a change or a difference is not marked, where there are many of them."""
     apart = [each for each in table.measures if each.compared is not None and each.compared.kind in ALIKE_KINDS]
-    tested, alone = ([each.shown for each in apart if (each.p_value is not None) == told] for told in (True, False))
+    pairs = [each for each in apart if each.compared and each.compared.among and each.p_value is not None]
+    single = [each for each in apart if each not in pairs]
+    tested, alone = ([each.shown for each in single if (each.p_value is not None) == told] for told in (True, False))
     rate = percent(1 - Fraction(table.confidence))
     found = []
     if tested:
@@ -129,6 +131,17 @@ def marks_words(table: PublishedTable) -> list[str]:
                 "about {rate} % or fewer of those without the mark would be there by noise alone (Benjamini and "
                 "Hochberg, by the p-values beside them).",
                 names=", ".join(tested),
+                rate=rate,
+            )
+        )
+    for among in dict.fromkeys(each.compared.among for each in pairs if each.compared):
+        names = ", ".join(each.shown for each in pairs if each.compared and each.compared.among == among)
+        found.append(
+            phrase(
+                "{names}: all pairs of groups, each from both sides. Marked as not distinguishable from 0 where noise "
+                "alone may have made it; over all these columns together about {rate} % or fewer of those without the "
+                "mark would be there by noise alone (Benjamini and Hochberg, by the p-values beside them).",
+                names=names,
                 rate=rate,
             )
         )

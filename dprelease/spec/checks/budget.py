@@ -50,8 +50,10 @@ def check_accuracy(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
         here = (*at, "target", label)
         if label in sums and label not in query.measures:
             _check_target_of_sum(query, label, sums[label], target, counts, at, findings)
+        elif label in query.compare and label not in query.measures:
+            _check_target_of_comparison(query, label, target, counts, at, findings)
         elif label not in query.measures:
-            hint = did_you_mean(label, [*query.measures, *sums])
+            hint = did_you_mean(label, [*query.measures, *sums, *query.compare])
             findings.add("DPR-S539", here, "is no measure of this query", hint, (*at, "measures", label), key=True)
         else:
             _check_target(query, label, target, counts, at, findings)
@@ -125,6 +127,26 @@ def _check_target_of_sum(
         hint = f"write `expect: {{{shown(counts[0]) if counts else 'persons'}: 12000}}`: a public guess per cell"
         says = "needs an `expect`, for its margin depends on how many are in a cell"
         findings.add("DPR-S542", (*at, "target", label), says, hint, (*at, "expect"), key=True)
+
+
+def _check_target_of_comparison(
+    query: QuerySpec, label: str, target: TargetSpec, counts: list[str], at: Path, findings: Findings
+) -> None:
+    """A column that compares has a margin in its own units; but for differences it depends on how large numbers are."""
+    asked, here = query.compare[label], (*at, "target", label)
+    measure = query.measures.get(asked.measure)
+    if measure is None:  # told where comparisons are checked
+        return
+    if target.relative is not None:
+        hint = "write `{margin: ...}`, in units of the column"
+        findings.add("DPR-S541", (*here, "relative"), "is for counts, which alone have an `expect`", hint)
+    elif not asked.in_units and not measure.is_count:
+        says = f"is a part or a growth of a {measure.kind}, whose margin depends on the data"
+        findings.add("DPR-S585", here, says, "set a target for the measure itself", (*at, "compare", label), key=True)
+    elif (not asked.in_units or measure.foreseen != "always") and not query.expect:
+        hint = f"write `expect: {{{shown(counts[0]) if counts else 'persons'}: 12000}}`: a public guess per cell"
+        says = "needs an `expect`, for its margin depends on how many are in a cell"
+        findings.add("DPR-S542", here, says, hint, (*at, "expect"), key=True)
 
 
 def _misspelt(query: QuerySpec, label: str, counts: list[str]) -> bool:

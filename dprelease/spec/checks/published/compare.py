@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.measures import Measure
-from dprelease.spec.fields.columns import spelled_out
+from dprelease.spec.fields.columns import label_text, spelled_out
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
-from dprelease.spec.fields.published.compare import CompareSpec
+from dprelease.spec.fields.published.compare import MOST_GROUPS, CompareSpec
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
@@ -72,8 +72,8 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
             says = f"asks how many times larger a {measure.kind} is"
             hint = "take the change without `show: percent`: the difference of the two, with its interval"
             findings.add("DPR-S436", (*here, "measure"), says, hint, (*at, "measures", asked.measure))
-        elif asked.difference_from is not None:
-            _check_group(query, table, asked, here, findings)
+        else:
+            _check_groups(query, table, asked, here, findings)
 
 
 def _check_period(spec: ReleaseSpec, asked: CompareSpec, here: Path, findings: Findings) -> None:
@@ -103,15 +103,26 @@ def _check_share(
         findings.add("DPR-S436", at, says, hint, (*here[:2], "measures", asked.measure))
 
 
-def _check_group(query: QuerySpec, table: TableSpec | None, asked: CompareSpec, here: Path, findings: Findings) -> None:
-    ((column, key),) = (asked.difference_from or {}).items()
-    at = (*here, "difference_from")
+def _check_groups(
+    query: QuerySpec, table: TableSpec | None, asked: CompareSpec, here: Path, findings: Findings
+) -> None:
+    """The group that is subtracted, or all of a column: as many as a person can read, where its keys are known here."""
+    group = next(iter((asked.difference_from or {}).items()), None)
+    column = asked.differences_between if group is None else group[0]
+    if column is None:  # no groups are compared
+        return
+    at = (*here, "differences_between" if group is None else "difference_from")
     if column not in query.by:
         says, hint = f"names no column of `by`: {shown(column)!r}", did_you_mean(column, query.by)
         findings.add("DPR-S435", at, says, hint or "name a column of `by`")
         return
     keys = spelled_out(table.columns[column]) if table is not None and column in table.columns else None
-    known = [str(each).lower() if isinstance(each, bool) else str(each) for each in keys or ()]
-    if known and key not in known:
-        says = f"names no key of {shown(column)!r}: {shown(key)!r}"
-        findings.add("DPR-S435", at, says, did_you_mean(key, known) or "name one of its keys")
+    known = list(map(label_text, keys or ()))
+    if group is not None and known and group[1] not in known:
+        says = f"names no key of {shown(column)!r}: {shown(group[1])!r}"
+        findings.add("DPR-S435", at, says, did_you_mean(group[1], known) or "name one of its keys")
+    elif group is None and known and not 2 <= len(known) <= MOST_GROUPS:
+        says = f"is of {len(known):,} groups, of which there would be {len(known) * (len(known) - 1) // 2:,} pairs"
+        findings.add(
+            "DPR-S780", at, says, f"compare {MOST_GROUPS} groups at most, or all with one by `difference_from`"
+        )

@@ -40,12 +40,14 @@ def _check_names_of(name: str, query: QuerySpec, findings: Findings) -> None:
     if not query.names:
         return
     try:
-        published = {*query.measures, *expand_measures(query.measures), *query.compare}
+        pairs = tuple(f"{label}_" for label, each in query.compare.items() if each.differences_between is not None)
+        compared = {label for label, each in query.compare.items() if each.differences_between is None}
+        published = {*query.measures, *expand_measures(query.measures), *compared}
     except (DpReleaseError, ValueError, KeyError):  # told where the measures are checked
         return
     for measure, words in query.names.items():
         at = ("queries", name, "names", measure)
-        if measure not in published:
+        if measure not in published and not (pairs and measure.startswith(pairs)):
             hint = did_you_mean(measure, sorted(published), "name a number that the query publishes")
             findings.add("DPR-S478", at, f"names no number of the query: {shown(measure)!r}", hint, key=True)
         elif words.condition and getattr(query.measures.get(measure), "where", None) is None:

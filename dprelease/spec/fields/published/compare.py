@@ -11,9 +11,11 @@ from dprelease.measures.comparing.comparison import PREVIOUS, TOTAL_WORD, Compar
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.scalars import AsWritten, Filled, Period, kind_of, refuse
 
-__all__ = ["CompareSpec"]
+__all__ = ["MOST_GROUPS", "CompareSpec"]
 
-_FORMS = ("share_of", "change_from", "index_to", "difference_from")
+_FORMS = ("share_of", "change_from", "index_to", "difference_from", "differences_between")
+MOST_GROUPS = 20  # whose pairs are compared: each is a column
+_DIFFERENCES = ("difference_from", "differences_between")
 _LIST = {"type": "array", "items": {"type": "string", "minLength": 1}}
 
 
@@ -46,6 +48,11 @@ class CompareSpec(SpecValue, GrownValue):
     difference_from: dict[Filled, AsWritten] | None = Field(
         None, description="A column of `by` and the key of the group that is subtracted: {region: South}."
     )
+    differences_between: Filled | None = Field(
+        None,
+        description="A column of `by`: a column for each of its groups, with each row less that of the group.",
+        examples=["region"],
+    )
     show: Literal["percent"] | None = Field(
         None, description="percent: a share in percent; of a change by how many percent the number grew."
     )
@@ -55,30 +62,31 @@ class CompareSpec(SpecValue, GrownValue):
         said = [form for form in _FORMS if getattr(self, form) is not None]
         if len(said) != 1:
             found = f"has {' and '.join(said)}" if said else "does not say with what it compares"
-            raise refuse("DPR-S431", found, "write one of: share_of, change_from, index_to, difference_from")
+            raise refuse("DPR-S431", found, f"write one of: {', '.join(_FORMS)}")
         if self.difference_from is not None and len(self.difference_from) != 1:
             raise refuse("DPR-S435", "does not name one group", "write `difference_from: {region: South}`")
-        if self.show and said[0] in ("index_to", "difference_from"):
+        if self.show and said[0] in ("index_to", *_DIFFERENCES):
             raise refuse("DPR-S431", f"shows {said[0]} in percent", "leave `show` out: an index is 100 at its base")
         return self
 
     @property
     def planned(self) -> ComparedNumber:
-        """The same as a plan has it."""
-        group = next(iter((self.difference_from or {}).items()), None)
+        """The same as a plan has it, but for the group of each column of `differences_between`."""
         return ComparedNumber(
             measure=self.measure,
             share_of=self.share_of,
             change_from=self.change_from,
             index_to=self.index_to,
-            difference_from=group,
+            difference_from=next(iter((self.difference_from or {}).items()), None),
             show=self.show,
         )
 
     @property
     def in_units(self) -> bool:
         """Whether it is in units of its measure: a change or a difference."""
-        return self.planned.kind in ("change", "difference")
+        return any(getattr(self, form) is not None for form in _DIFFERENCES) or (
+            self.change_from is not None and self.show is None
+        )
 
     @property
     def period_word(self) -> str:
