@@ -25,7 +25,7 @@ from dprelease.release.direct import run_directly
 from dprelease.release.request import Request
 from dprelease.spec.load import load
 
-__all__ = ["Fault", "TooLong", "carried", "planned", "rehearsed"]
+__all__ = ["COMPOSITIONS", "ROOT", "Fault", "TooLong", "carried", "planned", "project", "rehearsed", "within"]
 
 ROOT = Path(__file__).parents[2]
 COMPOSITIONS = ("zcdp", "pld", "basic", "rdp")
@@ -63,14 +63,14 @@ def _reference(name: str) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
-def planned(text: str, seed: int) -> ReleasePlan:
-    """The plan of a spec with accounts that bear anything; which composition they have goes by the seed.
+def planned(text: str, seed: int, composition: str | None = None) -> ReleasePlan:
+    """The plan of a spec with accounts that bear anything; which composition they have goes by the seed, if none is given.
 
     Raises:
         DpReleaseError: It is refused.
     """
     loaded = load(text, "spec.yaml")
-    spec = loaded.spec
+    spec, composition = loaded.spec, composition or COMPOSITIONS[seed % len(COMPOSITIONS)]
     files = {name: _reference(spec.references[name].file) for name in references_needed(spec)}
     catalog = resolve(loaded, files)
     accounts = [
@@ -78,10 +78,10 @@ def planned(text: str, seed: int) -> ReleasePlan:
             name=name,
             unit=str(spec.privacy.unit),
             neighboring=Neighboring(spec.privacy.neighboring),
-            composition=COMPOSITIONS[seed % len(COMPOSITIONS)],
+            composition=composition,
             lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**5)),
             selecting=Fraction(1, 2 * 10**5),
-            order=_ORDER if COMPOSITIONS[seed % len(COMPOSITIONS)] == "rdp" else None,
+            order=_ORDER if composition == "rdp" else None,
         )
         for name in sorted({table.account for table in catalog.tables.values()})
     ]
@@ -145,7 +145,7 @@ def rehearsed(text: str, seed: int, folder: Path) -> str:
         check_publishable(plan)
     except DpReleaseError as refused:
         return f"not publishable ({refused.code})"
-    _project(plan, text, folder)
+    project(plan, text, folder)
     with within(_LONGEST):
         try:
             outcome = run_directly(Request(target=str(folder / "spec.yaml"), synthetic=True))
@@ -172,7 +172,7 @@ def rehearsed(text: str, seed: int, folder: Path) -> str:
     return "run, verified, compared"
 
 
-def _project(plan: ReleasePlan, text: str, folder: Path) -> None:
+def project(plan: ReleasePlan, text: str, folder: Path) -> None:
     """A project for one spec: the references of the examples, accounts as in the plan, and no data."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(ROOT / "specs/reference", folder / "reference", dirs_exist_ok=True)

@@ -85,6 +85,8 @@ WRONG = [
     ("queries:", '      both: {sql: "flu + cold", type: integer}\nqueries:', "DPR-S258"),
     ("queries:", "      of: {map: smokes, to: {yes: s}}\nqueries:", "DPR-S258"),
     ("by: [region]", "by: [region]\n    totals: all", "DPR-S259"),
+    ("by: [region]", "by: [region]\n    series: {from: 2024-01, sums: [3]}", "DPR-S259"),
+    ("{count: rows}", "{count: rows}\n      part: {ratio: [smokers, n]}", "DPR-S259"),
 ]
 
 

@@ -136,6 +136,9 @@ def _check_others(query: QuerySpec, label: str, measure: Measure, at: Path, find
         elif name not in query.measures:
             says, hint = f"is no measure of this query: {shown(name)!r}", did_you_mean(name, _fit(query))
             findings.add("DPR-S582", here, says, hint, about)
+        elif query.measures[name].of_answers is not None:
+            says = f"is an estimate from randomized answers, of which no law of quotients is known: {shown(name)!r}"
+            findings.add("DPR-S259", here, says, "write `show: share` in it, which is its part of all answers", about)
         elif query.measures[name].kind not in _PARTS:
             says = f"is a {query.measures[name].kind}: {shown(name)!r}"
             hint = f"take a {', a '.join(_PARTS[:-1])} or a {_PARTS[-1]} of this query"
