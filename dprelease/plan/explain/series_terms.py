@@ -13,7 +13,32 @@ from typing import Any
 from dprelease.canonical import fingerprint
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 
-__all__ = ["differing_terms", "series_terms", "steps_of_series"]
+__all__ = ["differing_terms", "periods_charged", "periods_read_again", "series_terms", "steps_of_series"]
+
+
+def periods_charged(plan: ReleasePlan, *, again: bool) -> dict[str, tuple[str, ...]]:
+    """The periods whose rows a release is charged for, by account: its own first.
+
+    The first draw of a period is paid with the columns of the periods that it reads. One more draw of it is paid by
+    none, so that a release that replaces another one is charged for every period that its draws read, in full: a unit
+    of the period k before loses c_k^2 of S of that (docs/proofs/series.md, section 2).
+
+    Args:
+        plan: What is charged.
+        again: Whether a release of its period was charged before, which it replaces.
+    """
+    more = periods_read_again(plan) if again else {}
+    return {account.name: (plan.release.period, *more.get(account.name, ())) for account in plan.accounts}
+
+
+def periods_read_again(plan: ReleasePlan) -> dict[str, tuple[str, ...]]:
+    """The periods before its own whose rows the draws of a release read, by account."""
+    found: dict[str, dict[str, None]] = {}
+    for query in plan.queries:
+        if query.series is not None:
+            earlier = [period for period, _ in query.series.read()][1:]
+            found.setdefault(plan.catalog.tables[query.table].account, {}).update(dict.fromkeys(earlier))
+    return {name: tuple(periods) for name, periods in found.items()}
 
 
 def steps_of_series(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Step]:

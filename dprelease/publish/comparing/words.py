@@ -158,7 +158,7 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
         for each in facts.earlier
         if each.period not in shared
     ]
-    found += shared_words(plan)
+    found += shared_words(plan, replaces=facts.restates is not None)
     known = {each.period for each in facts.earlier} | shared
     missing = [each for each in needed_periods(plan) if each not in known]
     if missing:
@@ -171,8 +171,13 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
     return found
 
 
-def shared_words(plan: ReleasePlan) -> Iterator[str]:
-    """What was charged when, of queries whose periods share their noise."""
+def shared_words(plan: ReleasePlan, *, replaces: bool) -> Iterator[str]:
+    """What was charged when, of queries whose periods share their noise.
+
+    Args:
+        plan: That was charged.
+        replaces: Whether the release takes the place of another one of its period, which was drawn before.
+    """
     for query in plan.queries:
         series = query.series
         if series is None:
@@ -187,7 +192,15 @@ def shared_words(plan: ReleasePlan) -> Iterator[str]:
             period=series.periods[-1],
             later=series.band.periods - 1,
         )
-        if read:
+        if read and replaces:
+            yield phrase(
+                "It replaces a release of {period} that was charged before, so that its draw of {name} is one more: it "
+                "is charged in full for {periods} again, too, of which it reads the rows.",
+                period=series.periods[-1],
+                name=query.name,
+                periods=", ".join(read),
+            )
+        elif read:
             yield phrase(
                 "For its draw of {name} the rows of {periods} were read again, which was charged with the releases of "
                 "those periods. What was measured for earlier periods is public, and costs nothing to use.",

@@ -140,8 +140,6 @@ def _check_measures(query: QuerySpec, at: Path, findings: Findings) -> None:
         elif getattr(measure, "chosen_clip", None) is not None:
             says = "has a clip that noise chooses, and that of a series is the same in all periods"
             findings.add("DPR-S763", (*here, "clip"), says, "write a clip of two numbers, such as one that was chosen")
-        elif measure.weighted:
-            findings.add("DPR-S763", (*here, "weighted"), "weighs rows, of which no series is made yet", "leave it out")
 
 
 def _no_sums(query: QuerySpec, ratio: Measure) -> str:
@@ -233,8 +231,6 @@ def _check_rows(name: str, table: TableSpec, here: Path, findings: Findings) -> 
     if any(join.table is not None for join in table.join):
         hint = "join the columns before, in the data"
         findings.add("DPR-S767", here, "is of a table with confidential joins, of which none is made yet", hint, at)
-    if table.weight is not None:
-        findings.add("DPR-S767", here, "is of a weighted table, of which none is made yet", "leave `weight` out", at)
     if table.unit_id is not None and table.bounds is not None and table.bounds.truncate == "sample":
         hint = "write `truncate: first` or `last` with `order_by`, so that the same rows stay whenever they are read"
         says = "is of a table of which another sample of a unit's rows would stay at every reading"

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dprelease.measures import Measure
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Output, PlannedQuery, PlannedSeries, ReleasePlan, Step
-from dprelease.plan.verify.reach import bounds_of, cells_of_step, ends_of, require
+from dprelease.plan.verify.reach import bounds_of, cells_of_step, ends_of, heaviest, require
 from dprelease.plan.verify.units import derived
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
@@ -58,11 +58,11 @@ def check_shared_step(plan: ReleasePlan, step: Step) -> None:
     unbounded = aggregate.max_groups is None and aggregate.max_rows_per_group is None
     require(unbounded, f"{step.id} is of a series and leaves out other rows at every reading")
     quantity = aggregate.quantity
-    known = quantity.kind in ("rows", "nonnull", "units", "sum") and quantity.weight is None and quantity.chosen is None
+    known = quantity.kind in ("rows", "nonnull", "units", "sum") and quantity.chosen is None
     require(known, f"{step.id} is of a series and neither a count nor a sum")
     require(step.cells == cells_of_step(plan, aggregate), f"{step.id} has another number of cells")
     once = quantity.kind == "units" or quantity.per == "unit_cell"
-    ends = ends_of(quantity)
+    ends = [heaviest(plan, step, quantity) * end for end in ends_of(quantity)]  # a row that weighs w is w rows
     one = derived(bounds_of(plan, aggregate, once), min(ends), max(ends), Neighboring.ADD_REMOVE)
     found = _of_a_column(numbers, one, plan.neighboring, signed=min(ends) < 0)
     require(step.sensitivity == found, f"{step.id} claims another sensitivity than the column of its period has")
