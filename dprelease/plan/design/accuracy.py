@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.ranges import variances_of
-from dprelease.estimate.series import law_of_sum
+from dprelease.estimate.series import errors_of_linear, law_of_sum
 from dprelease.estimate.workloads.design import Design
 from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.estimate.workloads.zeros import cell_variances
@@ -51,7 +53,7 @@ def outputs(
             found.append(_reconciled(query, workload, variance, reaches[workload.name]))
             continue
         if query.ranges is not None:
-            found += [_summed(query, catalog, steps, confidence)]
+            found += [_summed(query, name, catalog, steps, confidence) for name in (*query.measures, *query.compare)]
             continue
         for label, measure in query.measures.items():
             laws = None
@@ -93,21 +95,32 @@ def error_of_sums(worst: float, law: Law, scale: Fraction, confidence: Fraction)
     return Expected(standard_error=error, margin=normal_margin(confidence, scale) * error)
 
 
-def _summed(query: PlannedQuery, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction) -> Output:
+def _summed(
+    query: PlannedQuery, name: str, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction
+) -> Output:
     assert query.ranges is not None  # noqa: S101 - asked for by the caller
-    ((label, (feed,)),) = query.inputs.items()
+    ((feed,),) = query.inputs.values()
     step = steps[feed.step]
     assert isinstance(step, Step)  # noqa: S101 - ranges are no invariants
     keys = catalog.tables[query.table].column(query.ranges.of).cells
     worst = float(variances_of(step.factor, keys, query.ranges.which).max())
     found = error_of_sums(worst, step.law, step.scale, confidence)
+    if query.series is not None and step.series is not None:
+        asked = query.compare[name].sum_of if name in query.compare else 1
+        length = query.series.length(asked or 1)
+        found = Expected(why_null=query.series.why_blank(asked or 1))
+        if length is not None:
+            variance = np.array([worst * float(step.scale) ** 2])
+            error = float(errors_of_linear(variance, keys, step.scale, step.series, length)[0])
+            found = Expected(error, max(1.0, normal_margin(confidence, step.scale)) * error)
     return Output(
         query=query.name,
         table=query.table,
-        measure=label,
+        measure=name,
         steps=(step.id,),
-        standard_error=round_up(Fraction(found.standard_error or 0), 6),
-        margin=round_up(Fraction(found.margin or 0), 6),
+        standard_error=None if found.standard_error is None else round_up(Fraction(found.standard_error), 6),
+        margin=None if found.margin is None else round_up(Fraction(found.margin), 6),
+        why_null=found.why_null,
     )
 
 

@@ -68,6 +68,7 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     declared = json.loads(rows.canonical())
     for column in declared["columns"]:
         column |= {"labels": {}, "title": ""}
+    combined = {label: step.factor.fingerprint() for label, step in steps.items() if step.factor is not None}
     aggregates = {label: json.loads(step.aggregate.canonical()) for label, step in steps.items()}
     return {
         "the first period": series.periods[0],
@@ -76,6 +77,7 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
         "the measures": sorted(query.inputs),
         "the rows, cells or clips": fingerprint(aggregates),
         "the table": fingerprint(declared),
+        **({"the combinations of cells": combined} if combined else {}),
         "the public files": {each.reference: plan.catalog.references[each.reference].sha256 for each in table.joins},
         "the account": table.account,
         "the unit": [str(plan.unit), plan.neighboring.value],
@@ -91,7 +93,7 @@ def differing_terms(one: ReleasePlan, of_one: PlannedQuery, other: ReleasePlan) 
     if of_other is None or of_other.series is None:
         return "the query, which has no series there"
     mine, theirs = series_terms(one, of_one), series_terms(other, of_other)
-    differs = next((name for name, said in mine.items() if said != theirs[name]), "")
+    differs = next((name for name, said in {**theirs, **mine}.items() if mine.get(name) != theirs.get(name)), "")
     series, past = of_one.series, of_other.series.periods
     if not differs and series is not None and series.periods[: len(past)] != past:
         return "which periods are skipped"

@@ -30,7 +30,7 @@ from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.series import SeriesSpec
 from dprelease.spec.period import periods, span
 
-__all__ = ["LoweredSeries", "lowered_series"]
+__all__ = ["LoweredSeries", "compared_of", "drawn_in_series", "lowered_series", "planned_series"]
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,53 @@ def lowered_series(
     return {
         name: _lowered(name, query, measures[name], groupings[name], catalog, spec)
         for name, query in spec.queries.items()
-        if query.series is not None
+        if query.series is not None and query.ranges is None
     }
+
+
+def planned_series(spec: ReleaseSpec, query: QuerySpec) -> PlannedSeries | None:
+    """What the plan says of a query with a series; None: it has none.
+
+    Args:
+        spec: That was loaded without a problem.
+        query: One of its queries.
+
+    Raises:
+        ValueError: The release is of no period of the calendar.
+    """
+    period = spec.release.period
+    series, kind, own = query.series, kind_of_period(period), span(period)
+    if series is None:
+        return None
+    if kind is None or own is None:
+        raise ValueError("only a query of a period of the calendar shares noise with other periods")
+    year = PERIODS_OF_A_YEAR.get(kind)
+    every = periods(series.from_, kind, own[0])
+    skipped = tuple(each for each in every if each in skipped_by(spec, series))
+    return PlannedSeries(
+        periods=tuple(each for each in every if each not in skipped),
+        skipped=skipped,
+        sums=series.sums,
+        band=band_of(series, year or 1),
+        year=year,
+        minimize=series.minimize,
+        horizon=series.horizon,
+    )
+
+
+def drawn_in_series(draft: UnscaledStep, series: PlannedSeries, relation: Neighboring) -> UnscaledStep:
+    """A draw of combinations of cells as that of a series: of the same combinations of the last tables together.
+
+    Combinations can be of either sign, so that two units that take one another's place may pull alike.
+
+    Args:
+        draft: Whose sensitivity is that of one unit that comes or goes.
+        series: Of its query.
+        relation: Which tables are neighbours.
+    """
+    replaced = relation is Neighboring.REPLACE_ONE
+    reach = series.band.reach(draft.sensitivity, replaced=replaced, signed=True)
+    return replace(draft, sensitivity=reach, series=series.draw)
 
 
 def _lowered(
@@ -105,22 +150,9 @@ def _lowered(
     catalog: Catalog,
     spec: ReleaseSpec,
 ) -> LoweredSeries:
-    period = spec.release.period
-    series, kind, own = query.series, kind_of_period(period), span(period)
-    if series is None or kind is None or own is None:
-        raise ValueError("only a query with a series, of a period of the calendar, shares noise with other periods")
-    year = PERIODS_OF_A_YEAR.get(kind)
-    every = periods(series.from_, kind, own[0])
-    skipped = tuple(each for each in every if each in skipped_by(spec, series))
-    planned = PlannedSeries(
-        periods=tuple(each for each in every if each not in skipped),
-        skipped=skipped,
-        sums=series.sums,
-        band=band_of(series, year or 1),
-        year=year,
-        minimize=series.minimize,
-        horizon=series.horizon,
-    )
+    series, planned = query.series, planned_series(spec, query)
+    if series is None or planned is None:
+        raise ValueError("only a query with a series shares noise with other periods")
     needed = {label: measure.quantities(catalog.tables[grouping.table]) for label, measure in measures.items()}
     places = {each: at for at, each in enumerate(dict.fromkeys(each for taken in needed.values() for each in taken))}
     drafts, names, replaced = [], set[str](), spec.privacy.neighboring is Neighboring.REPLACE_ONE
@@ -151,3 +183,10 @@ def _sums(series: SeriesSpec, measures: Mapping[str, Measure]) -> dict[str, Comp
         for label, each in measures.items()
         for which in series.sums
     }
+
+
+def compared_of(query: QuerySpec, measures: Mapping[str, Measure]) -> dict[str, ComparedNumber]:
+    """The further numbers of a query: the sums of its series, or what compares its measures."""
+    if query.series is not None:
+        return _sums(query.series, measures)
+    return {label: each.planned for label, each in query.compare.items()}

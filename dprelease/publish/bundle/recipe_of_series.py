@@ -23,6 +23,11 @@ _WORDS = (
     "part of a step for the rounding of each period.",
 )
 
+_COMBINED = (
+    "What is so made of the draws of a query with `ranges` are not its numbers but combinations of its cells, the y "
+    "that stand there, in steps of their lattice: of each period solve F x = y, add up as it is said there, and round "
+    f"each number to the nearest of {PARTS} parts. A sum is that of the rounded numbers of its last `count` periods.",
+)
 
 _MADE = (
     "A measure under `made` is its formula, in which x1, x2, ... are the rounded numbers of a period in grid steps, "
@@ -59,7 +64,7 @@ def recipe_of_series(plan: ReleasePlan) -> list[dict[str, Any]]:
                 ],
                 "sums": sums,
                 **({"made": made} if made else {}),
-                "words": [*_WORDS, *(_MADE if made else ())],
+                "words": [*_WORDS, *(_MADE if made else ()), *(_COMBINED if query.ranges is not None else ())],
             }
         )
     return found

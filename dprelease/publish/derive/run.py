@@ -14,11 +14,12 @@ import numpy.typing as npt
 from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
+from dprelease.publish.comparing.along import lines_again, sums_again
 from dprelease.publish.comparing.series import values_again
 from dprelease.publish.csv_text import written
 from dprelease.publish.derive.replicate import again, errors_again, periods_again
 from dprelease.publish.derive.sql import Derivation
-from dprelease.publish.measured import Inputs, sums_again
+from dprelease.publish.measured import Inputs
 from dprelease.publish.totals import totals_again
 
 __all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "replicated"]
@@ -176,7 +177,8 @@ def replicated(
                 continue
             if query.series is not None:
                 table = known[query.name]
-                values = values_again(plan, query, inputs, periods, table.cells * count)
+                summed = lines_again(plan, query, periods) if query.ranges is not None and periods else None
+                values = summed or values_again(plan, query, inputs, periods, table.cells * count)
                 made.append(_shown(table, values, count))
                 continue
             drawn = {name: feeds for name, feeds in query.inputs.items() if lawless.isdisjoint(f.step for f in feeds)}

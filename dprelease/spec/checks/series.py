@@ -35,7 +35,6 @@ _BESIDE: Mapping[str, str] = {
     "marginals": "write the table as a query by columns",
     "levels": "leave it out; a level can be one of `by`",
     "shares": "leave it out; `share` is the query's part of the budget",
-    "ranges": "write one query for the sums along a column, and one for the series",
     "totals": "write a query by the columns of the total, with a `series` of its own",
     "compare": "leave it out: noise is shared by the periods, so that a comparison needs all of their draws",
     "bounds": "bound the rows of a unit in the table, with `truncate: first` or `last`",
@@ -84,6 +83,9 @@ def check_series(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     _check_whole_release(spec, name, here, findings)
     if query.marginals is not None or query.top_k is not None:
         return  # the rest is meant for one of the two
+    if query.ranges is not None and query.target:
+        says = "stands beside `series` and `ranges`: of sums along a column nobody has said which one shall meet it"
+        findings.add("DPR-S762", (*at, "target"), says, "write `share`, the query's part of the budget", here)
     _check_measures(query, at, findings)
     check_gaussian(spec, here, "DPR-S764", "a query without `series`", findings)
     kind = _check_periods(spec, series, here, findings)

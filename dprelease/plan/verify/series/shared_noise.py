@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dprelease.measures import Measure
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Output, PlannedQuery, PlannedSeries, ReleasePlan, Step
+from dprelease.plan.verify.factor import one_unit_comes, worst_of_sums
 from dprelease.plan.verify.reach import bounds_of, cells_of_step, ends_of, heaviest, require
 from dprelease.plan.verify.units import derived
 from dprelease.privacy.event import Sensitivity
@@ -51,7 +52,7 @@ def check_shared_step(plan: ReleasePlan, step: Step) -> None:
     )
     require(max(map(abs, numbers)) <= _MOST, f"{step.id} weights periods by huge numbers")
     require(step.mechanism == "discrete_gaussian", f"{step.id} is of a series behind another noise than planned for it")
-    others = (step.joined, step.gauge, step.choosing, step.selecting, step.residual, step.pieces, step.factor)
+    others = (step.joined, step.gauge, step.choosing, step.selecting, step.residual, step.pieces)
     more = (step.common, step.clipped_by, step.above, step.tables)
     require(not any((*others, *more)) and not step.replaced, f"{step.id} is of a series and of another kind, too")
     require(not aggregate.private and aggregate.excluding is None, f"{step.id} is of a series without all of its cells")
@@ -61,13 +62,18 @@ def check_shared_step(plan: ReleasePlan, step: Step) -> None:
     known = quantity.kind in ("rows", "nonnull", "units", "sum") and quantity.chosen is None
     require(known, f"{step.id} is of a series and neither a count nor a sum")
     require(step.cells == cells_of_step(plan, aggregate), f"{step.id} has another number of cells")
+    growth = sum(map(abs, numbers))
     once = quantity.kind == "units" or quantity.per == "unit_cell"
     ends = [heaviest(plan, step, quantity) * end for end in ends_of(quantity)]  # a row that weighs w is w rows
     one = derived(bounds_of(plan, aggregate, once), min(ends), max(ends), Neighboring.ADD_REMOVE)
-    found = _of_a_column(numbers, one, plan.neighboring, signed=min(ends) < 0)
+    signed = min(ends) < 0
+    if step.factor is not None:  # combinations of cells, which may be of either sign
+        one, row_sum = one_unit_comes(plan, step)
+        growth, signed = growth * row_sum, True
+    found = _of_a_column(numbers, one, plan.neighboring, signed=signed)
     require(step.sensitivity == found, f"{step.id} claims another sensitivity than the column of its period has")
     require(found.l2_squared >= one.l2_squared * _LEAST**2, f"{step.id} has a lattice that is too coarse")
-    require(_LEAST_COUNT * sum(map(abs, numbers)) <= _LARGEST, f"{step.id} would clamp small numbers")
+    require(_LEAST_COUNT * growth <= _LARGEST, f"{step.id} would clamp small numbers")
     require(_LARGEST + 11 * step.scale <= 2**63 - 1, f"{step.id} has noise that does not fit into 64 bits")
 
 
@@ -105,7 +111,7 @@ def check_shared(plan: ReleasePlan) -> None:
             require(not any(each.sum_of for each in query.compare.values()), f"{query.name} sums periods of no series")
             continue
         _check_periods(plan, query, query.series)
-        odd = (query.workload, query.ranking, query.selection, query.ranges, query.totals, query.suppress_below)
+        odd = (query.workload, query.ranking, query.selection, query.totals, query.suppress_below)
         require(not any(odd) and not query.private and query.excluding is None, f"{query.name} is a series and more")
         wanted = {(label, which) for label in query.measures for which in query.series.sums}
         told = {(each.measure, each.sum_of) for each in query.compare.values()}
@@ -206,6 +212,7 @@ def check_sums(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, 
         require(label not in query.by, f"{name} has the name of a column")
         measure = label if asked is None else asked.measure
         require(measure in query.measures, f"{name} sums a measure that is not there")
+        require(query.ranges is None or not query.goal.targets, f"{query.name} has targets of sums along a column")
         steps = [plan.step(feed.step) for feed in query.inputs[measure]]
         own = output.steps == tuple(dict.fromkeys(step.id for step in steps))
         require(own and output.table == query.table, f"{name} is told of other steps")
@@ -221,6 +228,8 @@ def check_sums(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, 
             _check_quotient(plan, query, output, measure, _error(matrix, length), length)
             continue
         error = float(steps[0].scale * steps[0].parts[0].grid) * _error(matrix, length)
+        if query.ranges is not None:  # of the sum along the column that errs most
+            error *= math.sqrt(worst_of_sums(plan, query, steps[0]))
         require(float(output.standard_error or 0) >= error * (1 - _TOLERANCE), f"{name} is told too accurate")
         normal = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2)
         require(float(output.margin or 0) >= normal * error * (1 - 1e-6), f"{name} is told too small a margin")
