@@ -30,6 +30,7 @@ from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePl
 from dprelease.plan.document.series import Draws
 from dprelease.publish.base import measure_names, public_rows, tested_measures
 from dprelease.publish.comparing.along import lines_of_series, summed_table
+from dprelease.publish.comparing.tables_of_series import tables_of_series
 from dprelease.publish.totals import table_of_totals
 
 __all__ = [
@@ -99,6 +100,10 @@ def queries_as_tables(
     for workload in plan.workloads:
         tables = [query.name for query in wanted if query.workload == workload.name]
         if tables:
+            first = next(query for query in wanted if query.workload == workload.name)
+            if first.series is not None:
+                made.update(tables_of_series(plan, workload, inputs.periods, tables))
+                continue
             made.update(workload_tables(plan, workload, inputs.measured, tables))
     found = [as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted]
     catalog = plan.catalog.tables

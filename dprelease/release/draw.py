@@ -256,10 +256,10 @@ def hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece 
         return np.concatenate(TABLES_MECHANISMS[step.mechanism].draw_tables(boxes, step.scale))
     if step.gauge is not None:
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
-    if step.series is not None and step.factor is not None:
-        most = step.factor.most_rows // step.series.band.growth
-        return draw_factor(added_up(boxes, step.series.read, most), step.factor, step.scale, sampler)
-    if step.series is not None:
+    combined = step.factor or step.residual
+    if step.series is not None and combined is not None:
+        boxes = [added_up(boxes, step.series.read, combined.most_rows // step.series.band.growth)]
+    elif step.series is not None:
         return draw_together(boxes, step.series.read, step.series.band.most_rows, step.scale, sampler)
     if step.joined:  # numbers of finer cells: each has noise of its own
         return np.concatenate([MECHANISMS[step.mechanism].draw(box, step.scale, sampler) for box in boxes])

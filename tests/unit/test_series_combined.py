@@ -1,4 +1,4 @@
-"""Series of prefixes and ranges: draws of combinations of cells, derived again, and their numbers of every period."""
+"""Series of ranges and marginals: draws of combinations of cells, derived again, and their numbers of every period."""
 
 from __future__ import annotations
 
@@ -203,3 +203,147 @@ def test_a_weighted_table_has_sums_along_a_column_of_every_month() -> None:
 
     assert verify(plan) == plan.loss[plan.certified]
     assert only(plan).sensitivity.l2_squared == Fraction(25) * only(combined()).sensitivity.l2_squared
+
+
+# Marginals: several draws of one workload, reconciled.
+
+SETS = {"sex": (0,), "age": (1,), "sex__age": (0, 1)}
+SHAPE = (2, 3)
+
+
+def crossed(period: str = "2024-03", *changes: tuple[str, str]) -> ReleasePlan:
+    """The plan of a month of tables by sex, by age and by both, consistent with one another."""
+    at = () if period == "2024-03" else (("period: 2024-03", f"period: {period}"),)
+    age = (AGE[0], AGE[1].replace(f"to: {AGES - 1}", f"to: {SHAPE[1] - 1}"))
+    tables = ("    by: [sex]\n", "    marginals: {sets: [[sex], [age], [sex, age]]}\n")
+    return series_plan(age, SHORT, tables, *at, *changes)
+
+
+def contrasts(plan: ReleasePlan, step: Step) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """What one table of sex by age is multiplied by for a draw: sums over the columns that it has not, then contrasts."""
+    found = np.ones((1, 1))
+    for at, (name, keys) in enumerate(zip(("sex", "age"), SHAPE, strict=True)):
+        if name not in step.aggregate.by:
+            found = np.kron(found, np.ones((1, keys)))
+            continue
+        contrasted = step.residual is not None and step.aggregate.by.index(name) in step.residual.axes
+        found = np.kron(found, keys * np.eye(keys) - 1 if contrasted else np.eye(keys))
+        assert at in (0, 1)
+    return found * (1 if step.residual is None else step.residual.grain)
+
+
+def band_matrix(step: Step, months: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """The weights of months in draws."""
+    assert step.series is not None
+    found = np.zeros((months, months))
+    for later, each in enumerate(step.series.band.coefficients):
+        found += np.diag([float(each)] * max(0, months - later), -later)
+    return found
+
+
+@pytest.mark.parametrize("relation", ["", "  neighboring: replace_one\n"])
+def test_one_unit_moves_every_draw_of_a_workload_by_no_more_than_told(relation: str) -> None:
+    plan = crossed("2024-03", ("  budget:", f"{relation}  budget:"))
+
+    assert verify(plan) == plan.loss[plan.certified]
+    for step in plan.steps:
+        whole = np.kron(band_matrix(step, 6), contrasts(plan, step)).T  # a row for each cell of each month
+        cells = len(whole) // 6
+        units = np.concatenate([whole[cells : 3 * cells], whole[3 * cells : 4 * cells]])  # of three months in a row
+        gram = units @ units.T
+        squares = np.diag(gram)
+        told = float(step.sensitivity.l2_squared)
+        if not relation:
+            assert float(squares.max()) == told
+        else:
+            most = float((squares[:, None] + squares[None, :] - 2 * gram).max())
+            assert 0.49 * told < most <= told
+
+
+def test_tables_err_as_the_best_estimate_from_all_draws_of_all_months_at_once() -> None:
+    """Least squares over every draw of three months, each with its own noise: never better than what is told, nor worse.
+
+    Nothing of the reconciling of one month is used, and nothing of the weights of a series.
+    """
+    plan, months = crossed(), 3
+    rows = [np.kron(band_matrix(step, months), contrasts(plan, step)) / float(step.scale) for step in plan.steps]
+    whole = np.concatenate(rows)
+    covariance = np.linalg.inv(whole.T @ whole)
+    told = {(each.query, each.measure): each for each in plan.outputs}
+    cells = SHAPE[0] * SHAPE[1]
+    for name, axes in SETS.items():
+        parts = [np.eye(keys) if at in axes else np.ones((1, keys)) for at, keys in enumerate(SHAPE)]
+        table = np.kron(parts[0], parts[1])
+        for number, length in {"visits": 1, "visits_last_2": 2, "visits_ytd": 3}.items():
+            wanted = np.kron(np.array([[float(at >= months - length) for at in range(months)]]), table)
+            assert wanted.shape[1] == months * cells
+            worst = math.sqrt(float(np.diag(wanted @ covariance @ wanted.T).max()))
+            output = told[f"visits__{name}", number]
+            assert worst <= float(output.standard_error or 0) == pytest.approx(worst, rel=2e-3)
+            assert float(output.margin or 0) == pytest.approx(1.96 * worst, rel=3e-3)
+
+
+@pytest.mark.parametrize("change", ["half", "no series", "other band", "post", "told", "zeros of a month"])
+def test_a_planted_fault_of_a_workload_is_refused(change: str) -> None:
+    plan = crossed()
+    first, *others = plan.steps
+    assert first.series is not None
+    (workload,) = plan.workloads
+    less = first.series.model_copy(update={"number": 2})
+    tables = tuple(each.model_copy(update={"series": None, "compare": {}}) for each in plan.queries)
+    planted = {
+        "half": {"steps": (half_sensitivity(first), *others)},
+        "no series": {"steps": (first.model_copy(update={"series": None}), *others)},
+        "other band": {"steps": (first.model_copy(update={"series": less}), *others)},
+        "post": {"workloads": (workload.model_copy(update={"post": ("consistent", "nonnegative")}),)},
+        "told": {"outputs": tuple(each.model_copy(update={"standard_error": "1"}) for each in plan.outputs)},
+        "zeros of a month": {"queries": tables},
+    }[change]
+
+    with pytest.raises(BrokenPromiseError):
+        verify(plan.model_copy(update=planted))
+
+
+def test_tables_of_months_agree_and_are_near_the_truth() -> None:
+    counts = np.random.default_rng(7).integers(0, 900, (3, SHAPE[0] * SHAPE[1]))
+    draws: dict[str, dict[str, list[int]]] = {}
+    before: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
+    for at, period in enumerate(MONTHS):
+        plan = crossed(period)
+        measured = {}
+        for step in plan.steps:
+            assert step.series is not None
+            axes = tuple(place for place, name in enumerate(("sex", "age")) if name not in step.aggregate.by)
+            tables = [counts[at - lag].reshape(SHAPE).sum(axis=axes) for lag in range(len(step.series.read))]
+            measured[step.id] = Measurement(
+                step.id, hidden(step, [Exact(each.reshape(-1)) for each in tables], "native")
+            )
+        inputs = inputs_of(plan, measured, draws)
+        draws[period] = {name: each.values.tolist() for name, each in measured.items()}
+
+        for table in queries_as_tables(plan, inputs):
+            found = {each.name: each for each in table.measures}
+            axes = tuple(place for place in (0, 1) if place not in SETS[table.name.removeprefix("visits__")])
+            own, since = (found[name].value for name in ("visits", "visits_ytd"))
+            summed = own + before.get(table.name, np.zeros(len(own)))
+            assert [round(float(each) * PARTS) for each in since] == [round(float(e) * PARTS) for e in summed]
+            before[table.name] = since
+            for name, length in {"visits": 1, "visits_ytd": at + 1}.items():
+                true = counts[at + 1 - length : at + 1].sum(axis=0).reshape(SHAPE).sum(axis=axes).reshape(-1)
+                assert float((np.abs(found[name].value - true) / found[name].standard_error).max()) < 7
+        by_both = before["visits__sex__age"].reshape(SHAPE)
+        assert np.abs(by_both.sum(axis=1) - before["visits__sex"]).max() < 0.005 * (at + 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("queries:\n", "postprocess: [consistent, nonnegative]\nqueries:\n", "postprocess"),
+        (SHORT[1], f"{SHORT[1]}\n    target: {{visits: {{margin: 40}}}}", "target"),
+    ],
+)
+def test_what_does_not_add_up_is_refused_beside_a_series_of_marginals(old: str, new: str, what: str) -> None:
+    tables = ("    by: [sex]\n", "    marginals: {sets: [[sex], [sex, age]]}\n")
+    found = problems(AGE, (SERIES, SHORT[1]), tables, (old, new))
+
+    assert [(each.code, what in each.summary) for each in found] == [("DPR-S762", True)]

@@ -43,6 +43,8 @@ def periods_read_again(plan: ReleasePlan) -> dict[str, tuple[str, ...]]:
 
 def steps_of_series(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Step]:
     """The draws of a query with a series: by measure, or where one has several by their ids."""
+    if query.workload is not None:
+        return {step: plan.step(step) for step in plan.fed_by(query)}
     found = {}
     for label, feeds in query.inputs.items():
         for feed in feeds:
@@ -68,7 +70,9 @@ def series_terms(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     declared = json.loads(rows.canonical())
     for column in declared["columns"]:
         column |= {"labels": {}, "title": ""}
-    combined = {label: step.factor.fingerprint() for label, step in steps.items() if step.factor is not None}
+    combined = {
+        label: each.fingerprint() for label, step in steps.items() if (each := step.factor or step.residual) is not None
+    }
     aggregates = {label: json.loads(step.aggregate.canonical()) for label, step in steps.items()}
     return {
         "the first period": series.periods[0],

@@ -21,6 +21,7 @@ from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Answer, Feed
 from dprelease.plan.document.series import PlannedSeries
 from dprelease.plan.lower.lowered import Published, Term
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.unscaled import UnscaledStep, additive
 from dprelease.plan.resolve.grouping import expected_rows
@@ -30,7 +31,7 @@ from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.series import SeriesSpec
 from dprelease.spec.period import periods, span
 
-__all__ = ["LoweredSeries", "compared_of", "drawn_in_series", "lowered_series", "planned_series"]
+__all__ = ["LoweredSeries", "compared_of", "drawn_in_series", "lowered_series", "planned_series", "workload_in_series"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def lowered_series(
     return {
         name: _lowered(name, query, measures[name], groupings[name], catalog, spec)
         for name, query in spec.queries.items()
-        if query.series is not None and query.ranges is None
+        if query.series is not None and query.ranges is None and query.marginals is None
     }
 
 
@@ -190,3 +191,16 @@ def compared_of(query: QuerySpec, measures: Mapping[str, Measure]) -> dict[str, 
     if query.series is not None:
         return _sums(query.series, measures)
     return {label: each.planned for label, each in query.compare.items()}
+
+
+def workload_in_series(lowered: LoweredWorkload, query: QuerySpec, spec: ReleaseSpec) -> LoweredWorkload:
+    """A workload as one of a series: its draws are those of the last periods together, its tables have sums."""
+    series, first = planned_series(spec, query), lowered.queries[0]
+    if series is None:
+        raise ValueError("only a query with a series shares noise with other periods")
+    told = {"series": series, "compare": compared_of(query, first.measures)}
+    return replace(
+        lowered,
+        queries=tuple(each.model_copy(update=told) for each in lowered.queries),
+        drafts=tuple(drawn_in_series(each, series, spec.privacy.neighboring) for each in lowered.drafts),
+    )

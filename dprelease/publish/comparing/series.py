@@ -210,9 +210,10 @@ def _made_of(plan: ReleasePlan, inputs: Inputs, table: str, name: str) -> _MadeO
     asked = query.compare.get(name)
     feeds = query.inputs[name if asked is None else asked.measure]
     length = 1 if asked is None or asked.sum_of is None else query.series.length(asked.sum_of)
+    if len(feeds) != 1 or query.ranges is not None or length is None:
+        return None
     step = plan.step(feeds[0].step)
-    alone = len(feeds) == 1 and query.ranges is None
-    if not alone or length is None or step.series is None or step.id not in inputs.periods:
+    if step.series is None or step.id not in inputs.periods:
         return None
     periods = dict(zip(query.series.periods, inputs.periods[step.id], strict=True))
     return _MadeOf(query, step, step.series, length, periods)

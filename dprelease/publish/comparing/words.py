@@ -40,7 +40,7 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
 def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
     told = {name: query.compare[name] for name in shown if name in query.compare}
     sums = {name: len(query.inputs[each.measure]) for name, each in told.items() if each.kind == "sum"}
-    names = [shown[name] for name, taken in sums.items() if taken == 1]
+    names = [shown[name] for name, taken in sums.items() if taken <= 1]
     made = [shown[name] for name, taken in sums.items() if taken > 1]
     if names:
         yield phrase_many(
@@ -178,7 +178,7 @@ def shared_words(plan: ReleasePlan, *, replaces: bool) -> Iterator[str]:
         plan: That was charged.
         replaces: Whether the release takes the place of another one of its period, which was drawn before.
     """
-    for query in plan.queries:
+    for name, query in {query.workload or query.name: query for query in plan.queries if query.series}.items():
         series = query.series
         if series is None:
             continue
@@ -187,7 +187,7 @@ def shared_words(plan: ReleasePlan, *, replaces: bool) -> Iterator[str]:
             "The periods of {name} share their noise since {first}. This release is charged now for all draws that "
             "will ever read the rows of {period}: its own, and those of as many as {later} periods after it, by the "
             "same plan.",
-            name=query.name,
+            name=name,
             first=series.periods[0],
             period=series.periods[-1],
             later=series.band.periods - 1,
@@ -197,14 +197,14 @@ def shared_words(plan: ReleasePlan, *, replaces: bool) -> Iterator[str]:
                 "It replaces a release of {period} that was charged before, so that its draw of {name} is one more: it "
                 "is charged in full for {periods} again, too, of which it reads the rows.",
                 period=series.periods[-1],
-                name=query.name,
+                name=name,
                 periods=", ".join(read),
             )
         elif read:
             yield phrase(
                 "For its draw of {name} the rows of {periods} were read again, which was charged with the releases of "
                 "those periods. What was measured for earlier periods is public, and costs nothing to use.",
-                name=query.name,
+                name=name,
                 periods=", ".join(read),
             )
         yield from _skipped(query)

@@ -32,7 +32,6 @@ _BESIDE: Mapping[str, str] = {
     "except_": "leave it out, or write the cells as keys of one column",
     "top_k": "write one query for the list, and one for the series",
     "suppress": "leave it out, or write `publish: {unreliable: {relative_error_above: 0.5}}`",
-    "marginals": "write the table as a query by columns",
     "levels": "leave it out; a level can be one of `by`",
     "shares": "leave it out; `share` is the query's part of the budget",
     "totals": "write a query by the columns of the total, with a `series` of its own",
@@ -81,11 +80,9 @@ def check_series(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
         if getattr(query, field):
             findings.add("DPR-S762", (*at, field.rstrip("_")), "stands beside `series`", hint, here)
     _check_whole_release(spec, name, here, findings)
-    if query.marginals is not None or query.top_k is not None:
+    if query.top_k is not None:
         return  # the rest is meant for one of the two
-    if query.ranges is not None and query.target:
-        says = "stands beside `series` and `ranges`: of sums along a column nobody has said which one shall meet it"
-        findings.add("DPR-S762", (*at, "target"), says, "write `share`, the query's part of the budget", here)
+    _check_combined(spec, query, at, findings)
     _check_measures(query, at, findings)
     check_gaussian(spec, here, "DPR-S764", "a query without `series`", findings)
     kind = _check_periods(spec, series, here, findings)
@@ -96,9 +93,28 @@ def check_series(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     _check_names(query, series, at, findings)
 
 
+def _check_combined(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
+    """What does not go with draws of combinations of cells: those of `ranges` and `marginals`."""
+    here: Path = (*at, "series")
+    if query.target and (query.ranges is not None or query.marginals is not None):
+        kind = "marginals" if query.ranges is None else "ranges"
+        says = f"stands beside `series` and `{kind}`, of which the errors of a series without end are not planned for"
+        findings.add("DPR-S762", (*at, "target"), says, "write `share`, the query's part of the budget", here)
+    if query.marginals is None:
+        return
+    if set(spec.postprocess or ("consistent",)) != {"consistent"}:
+        says = (
+            "does more than make tables consistent, and what is made whole or non-negative does not add up over periods"
+        )
+        findings.add("DPR-S762", ("postprocess",), says, "write `postprocess: [consistent]`", here)
+    if spec.invariants:
+        says = "stand beside `series` and `marginals`, whose tables would follow from them in some periods only"
+        findings.add("DPR-S762", ("invariants",), says, "leave one of the two out", here)
+
+
 def _check_names(query: QuerySpec, series: SeriesSpec, at: Path, findings: Findings) -> None:
     """Sums are told apart from all other columns; capitals do not tell names apart."""
-    taken = {name.lower() for name in query.by}
+    taken = {name.lower() for name in (*query.by, *(query.marginals.attributes if query.marginals else ()))}
     for label in query.measures:
         taken |= {f"{label}{end}".lower() for end in ("", "_se", "_margin", "_lower", "_upper", "_status")}
     for label in query.measures:
