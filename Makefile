@@ -106,7 +106,7 @@ nightly: $(VENV)/.dev ## the slowest tests, and every property on new random exa
 
 kills: $(VENV)/.dev ## kill 1,000 releases at random moments; counts add up over runs, in .crash/
 	mkdir -p .crash
-	$(BIN)/python -m tests.crash.campaign --kills 1000 --pairs 200 --prefect 20 --out .crash/kills.jsonl
+	$(BIN)/python -m tests.crash.campaign --kills 1000 --pairs 200 --prefect 20 --series 100 --out .crash/kills.jsonl
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.dev ## run what README, docs and specs show, and build the site of the documentation: build/site/index.html

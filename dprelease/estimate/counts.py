@@ -70,7 +70,7 @@ def table_of_counts(
     """
     value = published.astype(np.float64, copy=False)
     margin = error * reach
-    blank = np.zeros(value.shape, dtype=bool)
+    blank = np.isnan(estimate)  # of a series whose earlier draws are not there, or of periods that are not
     lower, upper = interval(estimate, margin, _COUNTED, nearest=nearest)
     moved = published is not estimate
     value, estimate = value + 0.0, estimate + 0.0  # no negative zero

@@ -26,6 +26,8 @@ from dprelease.noise.weighted_sums import RoundedLaw, WeightedLaw
 __all__ = [
     "PARTS",
     "endless_variance",
+    "errors_of_linear",
+    "in_parts",
     "law_in_the_end",
     "law_of_change",
     "law_of_sum",
@@ -176,6 +178,34 @@ def law_of_sum(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:
     variance = float(scale) ** 2
     parts = tuple((abs(float(weight)), 1, variance) for weight in weights if weight)
     return RoundedLaw(WeightedLaw(parts, gaussian=True), length * 0.5 / PARTS * (1 + 1e-6))
+
+
+def errors_of_linear(
+    variances: npt.NDArray[np.float64], numbers: int, least: Fraction, draw: BandDraw, length: int = 1
+) -> npt.NDArray[np.float64]:
+    """The standard errors of numbers that are linear in several draws of a series, of the last periods together.
+
+    Of one period a number would be B y with y from the draws of that period alone. Of a series, y is estimated from all
+    draws, with the same weights for all its numbers, so that the variance of B y is that of one period times that of
+    :func:`sum_variance`. Each of the y of each period is rounded to a part, which moves B y by no more than half a part
+    times |B|_1 <= (N |B|_2^2)^(1/2), and |B|_2^2 is at most the variance over the square of the least scale; and the
+    number of each period is rounded, too.
+
+    Args:
+        variances: Of each number, if each draw were of one period alone.
+        numbers: N, how many numbers are drawn of which it can be made.
+        least: The least scale of their noise, in steps of the lattices.
+        draw: The newest draw.
+        length: Of how many periods.
+    """
+    noise = np.sqrt(variances * float(sum_variance(draw.band, draw.number, length)))
+    rounding = length * 0.5 / PARTS * (1 + 1e-6) * (1 + np.sqrt(numbers * variances) / float(least))
+    return np.asarray(noise + rounding, dtype=np.float64)
+
+
+def in_parts(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Numbers of a period as whole parts; those beyond 2^52 parts are that."""
+    return np.clip(np.rint(numbers * PARTS), -(2.0**52), 2.0**52).astype(np.int64)
 
 
 def law_in_the_end(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:

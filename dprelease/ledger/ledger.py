@@ -105,7 +105,7 @@ class Ledger(Reader):
             }
             state, exceeded = record_reservation(write, plan, text, charges, facts, self._now, by)
         if exceeded:  # said only now: nobody waits for words
-            raise out_of_budget(plan, state, charges, exceeded)
+            raise out_of_budget(plan, state, charges, exceeded, again=facts["restates"] is not None)
         kept = self.find(release, period)
         if kept is None or kept.plan_fingerprint != mark:
             raise Corrupt(f"{release} {period} was reserved and is not there", hint=RESTORE, code="DPR-L304")

@@ -152,7 +152,7 @@ class _Recovery:
         for charge in charges:
             name = charge.account.name
             said += self._known_as(charge.account, "known to a published bundle, and missing")
-            more = self._cost(charge, published.period, bundle.before)
+            more = self._cost(charge, bundle.periods.get(charge.account.name, (published.period,)), bundle.before)
             stands[name], spent[name] = self._raised(name, more), more.spent
         again = view.was_planned(rows, *release)
         named = {} if again else dict(zip(("release", "period", "plan"), release, strict=True))
@@ -172,12 +172,12 @@ class _Recovery:
             )
         return said + [f"account {name} was charged what it costs" for name in spent]
 
-    def _cost(self, charge: Charge, period: str, before: bool) -> Balance:
+    def _cost(self, charge: Charge, periods: Sequence[str], before: bool) -> Balance:
         """What a release adds to the balance of an account: what it was charged, though the entry is lost."""
         account = self.write.state.accounts[charge.account.name].account
         spent = (spent_before if before else spent_on)(terms_of(account), charge.events)
         series = {events_digest(charge.events): 1} if account.composition == "pld" else {}
-        windows = dict.fromkeys(account.stretches(period), spent)
+        windows = dict.fromkeys(account.stretches(*periods), spent)
         return Balance(account=account.name, opened=0, spent=spent, windows=windows, series=series)
 
     def _known_as(self, account: Account, why: str) -> list[str]:

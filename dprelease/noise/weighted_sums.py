@@ -60,6 +60,7 @@ _FAR = 30.0  # what is wrapped around is below exp(-30)
 _SMOOTHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # values of h that are tried for Gaussian draws
 _FINE = 0.04  # of u; no part of phi - g is narrower than 1
 _LEAST = 1e-9  # of a ripple: what doubles lose is far less
+_WIDE = 8.0  # a scale
 _COUNTED = 4096.0  # the largest standard error of a sum of whole numbers whose law is worked out number by number
 
 
@@ -202,7 +203,9 @@ def _of_gaussian(turn: npt.NDArray[np.floating[Any]], scale: float) -> Floats:
         found = (1 + 2 * np.cos(turn[:, None] * each) @ mass) / (1 + 2 * mass.sum())
         return np.asarray(found)
     near = turn - 2 * math.pi * np.rint(turn / (2 * math.pi))
-    most = 1 if scale >= 1 else 3  # the next copy is below a double's last place of the copies before it
+    # The next copy is below a double's last place of the copies before it. That of wide noise has none: its own one is
+    # below 1e-137 where the next one begins to be larger.
+    most = 0 if scale >= _WIDE else 1 if scale >= 1 else 3
     copies = np.arange(-most, most + 1) * (2 * math.pi)
     added = sum(np.exp(-((scale * (near - copy)) ** 2) / 2) for copy in copies)
     return np.asarray(added / np.exp(-((scale * copies) ** 2) / 2).sum())

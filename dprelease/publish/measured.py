@@ -17,19 +17,20 @@ from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
 from dprelease.estimate.counts import table_of_counts
-from dprelease.estimate.ranges import line_sums, prefix_counts, range_rows, variances_of
+from dprelease.estimate.ranges import prefix_counts
 from dprelease.estimate.sampling import with_sampling
 from dprelease.estimate.series import newest, periods_from_draws
 from dprelease.estimate.tables import full_product
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
-from dprelease.noise.mechanisms.discrete_gaussian import normal_margin
 from dprelease.plan.design.accuracy import reach_of
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
-from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.document.series import Draws
 from dprelease.publish.base import measure_names, public_rows, tested_measures
+from dprelease.publish.comparing.along import lines_of_series, summed_table
+from dprelease.publish.comparing.tables_of_series import tables_of_series
 from dprelease.publish.totals import table_of_totals
 
 __all__ = [
@@ -41,8 +42,6 @@ __all__ = [
     "noisy_part",
     "published_tables",
     "queries_as_tables",
-    "step_of_sums",
-    "sums_again",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -101,6 +100,10 @@ def queries_as_tables(
     for workload in plan.workloads:
         tables = [query.name for query in wanted if query.workload == workload.name]
         if tables:
+            first = next(query for query in wanted if query.workload == workload.name)
+            if first.series is not None:
+                made.update(tables_of_series(plan, workload, inputs.periods, tables))
+                continue
             made.update(workload_tables(plan, workload, inputs.measured, tables))
     found = [as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted]
     catalog = plan.catalog.tables
@@ -122,7 +125,9 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
         return ranking_table(query.name, query.title, column, positions, confidence=plan.publish.confidence)
     if query.ranges is not None:
         ((noisy,),) = inputs.of(query).values()
-        return _summed_table(plan, query, noisy)
+        return (
+            summed_table(plan, query, noisy) if query.series is None else lines_of_series(plan, query, inputs.periods)
+        )
     if rows is None and query.selection is not None:
         rows = as_rows(inputs.keys[query.selection], len(query.by))
     if query.totals is not None:
@@ -177,8 +182,9 @@ def inputs_of(
     for name, series in plan.series.items():
         if (draws := series.draws(name, found, earlier)) is not None:
             periods[name] = periods_from_draws(series.band, draws)
-        values: Any = newest(periods.get(name), len(noisy[name][0].values))  # no whole numbers, unlike all else
-        noisy[name] = (replace(noisy[name][0], values=values),)
+        if name in noisy:  # and no draw of a workload
+            values: Any = newest(periods.get(name), len(noisy[name][0].values))  # no whole numbers, unlike all else
+            noisy[name] = (replace(noisy[name][0], values=values),)
     return Inputs(noisy, keys, ranked, {name: found[name] for name in sorted(together)}, periods)
 
 
@@ -333,67 +339,3 @@ def _key(workload: Workload, measurements: Mapping[str, Measurement]) -> bytes:
     for step in dict.fromkeys(take.step for take in workload.takes):
         digest.update(bytes.fromhex(measurements[step].digest))
     return digest.digest()
-
-
-def step_of_sums(plan: ReleasePlan, query: PlannedQuery) -> Step:
-    """The draw that a query with ranges is made of."""
-    return plan.step(next(iter(query.inputs.values()))[0].step)
-
-
-def _summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> PublishedTable:
-    """The published table of a query with ranges.
-
-    Args:
-        plan: That was measured.
-        query: With ranges.
-        noisy: What its step measured, in steps of the lattice.
-    """
-    ranges, step = _ranges(query), step_of_sums(plan, query)
-    (label,) = query.inputs
-    keys = plan.catalog.tables[query.table].column(ranges.of).cells
-    value, variances = _sums(plan, query, noisy.values), variances_of(step.factor, keys, ranges.which)
-    error = np.sqrt(noisy.law.variance * variances)  # the same in all lines
-    return table_of_counts(
-        query.name,
-        query.title,
-        plan.keys(query),
-        range_rows(plan.keys(query), ranges.which),
-        label,
-        query.measures[label],
-        value,
-        value,
-        np.tile(error, len(value) // len(error)),
-        reach=normal_margin(plan.publish.confidence, step.scale),
-        confidence=plan.publish.confidence,
-        unreliable_above=plan.publish.unreliable_above,
-        unreliable_show=plan.publish.unreliable_show,
-        nearest=plan.publish.intervals == "nearest",
-        whole=False,
-        figures=plan.publish.figures,
-    )
-
-
-def sums_again(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy, replicates: int) -> Floats:
-    """The sums of every replicate of a measurement, one replicate after the other.
-
-    Args:
-        plan: That was measured.
-        query: With ranges.
-        noisy: Replicates of what its step measured, one after the other (``derive.replicate.again``).
-        replicates: How many.
-    """
-    each = np.split(noisy.values, replicates)
-    return np.concatenate([_sums(plan, query, values) for values in each])
-
-
-def _sums(plan: ReleasePlan, query: PlannedQuery, values: npt.NDArray[np.int64]) -> Floats:
-    table, ranges = plan.catalog.tables[query.table], _ranges(query)
-    shape = tuple(table.column(name).cells for name in query.by)
-    factor = step_of_sums(plan, query).factor
-    return line_sums(values, shape, query.by.index(ranges.of), factor, ranges.which)
-
-
-def _ranges(query: PlannedQuery) -> PlannedRanges:
-    if query.ranges is None:
-        raise ValueError("only a query with ranges has sums along a column")
-    return query.ranges

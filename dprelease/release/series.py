@@ -48,7 +48,7 @@ def require_series(ledger: Ledger, plan: ReleasePlan, *, restates: bool, accepts
     Raises:
         LedgerError: DPR-L340, a period before it was not published; DPR-L341, by other terms; DPR-L344, it shall go on
             with other data; DPR-L330, it skips a period that is there; DPR-L331, it shall be replaced, and later
-            periods are made of it; DPR-L332, it shall be replaced, and its account keeps sums by time.
+            periods are made of it.
     """
     if not has_series(plan):
         return
@@ -84,11 +84,11 @@ def require_series(ledger: Ledger, plan: ReleasePlan, *, restates: bool, accepts
 
 
 def _require_restatable(plan: ReleasePlan, known: Mapping[str, Reservation]) -> None:
-    """Refuse to draw a period again that later ones are made of, or whose account could not be charged for it.
+    """Refuse to draw a period again that later ones are made of.
 
     The draw is one more of the same rows: a unit of a period j before it loses the square of the band's number at the
-    distance of the two, over S of what its own period was charged. Charged again in full, an account with one sum has
-    more than that, for every j; sums by time would need a part in each of them.
+    distance of the two, over S of what its own period was charged. It is charged again in full, in an account with sums
+    by time to every period that it reads (``plan.explain.series_terms.periods_charged``).
     """
     name, own = plan.release.name, plan.release.period
     later = [
@@ -103,18 +103,6 @@ def _require_restatable(plan: ReleasePlan, known: Mapping[str, Reservation]) -> 
             hint="replace the newest period alone; or begin a new series under another name of the release",
             code="DPR-L331",
         )
-    for account in plan.accounts:
-        if account.stretch is not None:
-            band = next(query.series.band for query in plan.queries if query.series is not None)
-            parts = [100 * float(each * each) / band.squared for each in band.coefficients]
-            raise LedgerError(
-                f"{name} {own} cannot be replaced: another draw reads rows of {len(parts)} periods, and account "
-                f"{account.name} keeps a sum for each {account.stretch}",
-                detail=f"it would cost {parts[0]:.1f} % of a period's charge to {own}, and "
-                f"{', '.join(f'{each:.1f}' for each in parts[1:])} % to those before it; nothing was charged",
-                hint=f"begin a new series, `from: {own}`, under another name of the release",
-                code="DPR-L332",
-            )
 
 
 def _skips_what_is_there(name: str, own: str, period: str, reservation: Reservation) -> LedgerError:

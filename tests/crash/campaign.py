@@ -25,12 +25,12 @@ import dprelease
 from tests.crash.child import Orders
 from tests.crash.invariants import Inspector
 from tests.crash.nursery import End, Nursery
-from tests.crash.victim import FULL, Victim
+from tests.crash.victim import FULL, SERIES, Victim
 from tests.project import environment
 
 __all__ = ["Campaign", "Flavour", "code", "totals"]
 
-Flavour = Literal["direct", "pair", "prefect"]
+Flavour = Literal["direct", "pair", "prefect", "series"]
 _ROOT = Path(__file__).resolve().parents[2]
 _PERIODS = 10  # releases of one ledger, then a new project: kills fall on young and on grown ledgers
 _DEEPEST = 4  # kills of one release in a row, at most
@@ -60,19 +60,17 @@ def totals(out: Path, flavour: str | None = None, mark: str | None = None) -> tu
 
 
 class Campaign:
-    """Kills of one flavour.
+    """Kills of each flavour; ``series``: of one process, whose months share their noise.
 
     Args:
         nursery: Where children come from.
         folder: For the projects; each is removed when it is sound.
         out: File of results.
-        text: The spec, with PERIOD in place of the period.
-        periods: How many months of one project are released, then a new project is made.
+        text: The spec of all flavours but ``series``, with PERIOD in place of the period.
     """
 
-    def __init__(self, nursery: Nursery, folder: Path, out: Path, text: str = FULL, periods: int = _PERIODS) -> None:
+    def __init__(self, nursery: Nursery, folder: Path, out: Path, text: str = FULL) -> None:
         self._nursery, self._folder, self._out, self._text = nursery, folder, out, text
-        self._periods = periods
         self._inspector = Inspector()
         self._code = code()
         self._seconds: dict[Flavour, float] = {}
@@ -85,11 +83,12 @@ class Campaign:
 
     def _project(self, flavour: Flavour, kills: int) -> None:
         folder = Path(tempfile.mkdtemp(prefix=f"{flavour}-", dir=self._folder))
+        text, months = (SERIES, 24) if flavour == "series" else (self._text, _PERIODS)
         if flavour not in self._seconds:
-            self._measure(flavour, Victim.make(folder / "measured", self._text))
-        victim, sound = Victim.make(folder / "project", self._text), True
+            self._measure(flavour, Victim.make(folder / "measured", text))
+        victim, sound = Victim.make(folder / "project", text), True
         periods: list[str] = []
-        for at in range(self._periods):
+        for at in range(months):
             periods.append(f"{2024 + at // 12}-{1 + at % 12:02}")
             for told in self._release(flavour, victim, periods):
                 with self._out.open("a", encoding="utf-8") as file:
@@ -110,10 +109,12 @@ class Campaign:
 
     def _release(self, flavour: Flavour, victim: Victim, periods: list[str]) -> Iterator[dict[str, Any]]:
         """Kill the release of the last period until it survives; one result for every kill."""
-        period = periods[-1]
+        period, longest = periods[-1], self._seconds[flavour]
+        if flavour == "series":  # a later month is made of more draws: the 24th takes twice as long as the first one
+            longest *= 1 + len(periods) / 24
         results: list[dict[str, Any]] = []
         for _ in range(_RANDOM.randint(1, _DEEPEST)):
-            moment = _RANDOM.uniform(0, self._seconds[flavour])
+            moment = _RANDOM.uniform(0, longest)
             unlocked = flavour == "pair" and _RANDOM.random() < 0.5
             orders = Orders(str(victim.spec(period)), str(victim.note), unlocked=unlocked, prefect=flavour == "prefect")
             ends = self._start(flavour, [orders] * (1 + (flavour == "pair")), _RANDOM.randint(0, 1), moment)
@@ -123,7 +124,7 @@ class Campaign:
             problems = self._inspector.problems(victim, *periods[:-1])
             problems += [f"a child ended with {end.code}" for end in ends if end.code not in (0, 3, -signal.SIGKILL)]
             about = {"flavour": flavour, "unlocked": unlocked, "at": round(moment, 4), "code": self._code}
-            results.append({**about, "of": round(self._seconds[flavour], 4), "problems": problems})
+            results.append({**about, "of": round(longest, 4), "period": period, "problems": problems})
         if results:
             results[-1]["problems"] += self._finish(flavour, victim, periods)
         elif self._start(flavour, [Orders(str(victim.spec(period)), str(victim.note))], 0, None)[0].code:
@@ -162,10 +163,16 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000, help="so many of one process")
     parser.add_argument("--pairs", type=int, default=0, help="so many of one of two processes on one release")
     parser.add_argument("--prefect", type=int, default=0, help="so many through Prefect")
+    parser.add_argument("--series", type=int, default=0, help="so many of one whose 24 months share their noise")
     parser.add_argument("--out", type=Path, required=True, help="file of results; it is added to")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="dprelease-crash-"))
-    asked: dict[Flavour, int] = {"direct": given.kills, "pair": given.pairs, "prefect": given.prefect}
+    asked: dict[Flavour, int] = {
+        "direct": given.kills,
+        "pair": given.pairs,
+        "prefect": given.prefect,
+        "series": given.series,
+    }
     with Nursery(folder / "errors.txt") as nursery:
         campaign = Campaign(nursery, folder, given.out)
         problems = [each for flavour, kills in asked.items() for each in campaign.run(flavour, kills)]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.crash.campaign import Campaign, Flavour
 from tests.crash.nursery import Nursery
-from tests.crash.victim import FULL, SERIES, SMALL
+from tests.crash.victim import FULL, SMALL
 
 
 def _out(tmp_path: Path) -> Path:
@@ -33,15 +33,10 @@ def test_one_of_two_is_killed(nursery: Nursery, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_series_goes_on(nursery: Nursery, tmp_path: Path) -> None:
     """Every period has one draw and one charge, whatever was killed before it and while earlier periods were read again."""
-    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SERIES, periods=24).run("direct", 15) == []
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl").run("series", 15) == []
 
 
 @pytest.mark.nightly
-def test_many_kills_of_a_series_of_two_years(nursery: Nursery, tmp_path: Path) -> None:
-    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SERIES, periods=24).run("direct", 100) == []
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("flavour", "kills"), [("direct", 1000), ("pair", 200), ("prefect", 20)])
+@pytest.mark.parametrize(("flavour", "kills"), [("direct", 1000), ("pair", 200), ("prefect", 20), ("series", 100)])
 def test_many_kills(nursery: Nursery, tmp_path: Path, flavour: Flavour, kills: int) -> None:
     assert Campaign(nursery, tmp_path, _out(tmp_path), FULL).run(flavour, kills) == []

@@ -111,7 +111,7 @@ queries:
     by: [sex]
     measures: {visits: {count: rows}}
     series: {from: 2024-01, sums: [2, 12, ytd], look_back: 3}
-publish: {formats: [csv]}
+publish: {formats: [csv], certificate: false}
 """
 
 

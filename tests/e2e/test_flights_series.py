@@ -6,6 +6,7 @@ By default four months, at night the year.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -108,6 +109,64 @@ def test_sums_err_less_than_those_of_independent_months(year: Path, months: list
     assert float(last["departures_ytd_se"]) / alone == pytest.approx(SINCE_JANUARY[len(months)], abs=2e-3)
     assert SINCE_JANUARY[len(months)] < 0.82 * len(months) ** 0.5
     assert (last["departures_ytd"] == last["departures_last_12"]) == (len(months) == 12)
+
+
+def _by_another_route(plan: ReleasePlan, length: int) -> float:
+    """The standard error of the sum of the last months of a year, from the whole numbers of the plan alone.
+
+    The matrix of the year's draws is written out, its inverse is taken by elimination in rationals, and the squares of
+    the weights of all twelve draws are added up: nothing of ``estimate.series`` and of ``plan.verify.series``.
+    """
+    (step,) = plan.steps
+    assert step.series is not None
+    band, months = step.series.band.coefficients, step.series.number
+    rows = [
+        [Fraction(band[at - to]) if 0 <= at - to < len(band) else Fraction(0) for to in range(months)]
+        for at in range(months)
+    ]
+    inverse = [[Fraction(int(at == to)) for to in range(months)] for at in range(months)]
+    for at in range(months):
+        inverse[at] = [each / rows[at][at] for each in inverse[at]]
+        for below in range(at + 1, months):
+            times = rows[below][at]
+            inverse[below] = [one - times * other for one, other in zip(inverse[below], inverse[at], strict=True)]
+    weights = [sum(inverse[at][to] for at in range(months - length, months)) for to in range(months)]
+    return math.sqrt(float(sum(each * each for each in weights) * step.scale**2))
+
+
+def test_the_figures_of_the_year_are_those_of_the_matrix_written_out() -> None:
+    """What `plan` tells for December, of one month and of twelve: 1.096 and .673 of independent months."""
+    shared, alone = plan_of(SPEC), plan_of(SPEC.replace(SERIES, ""))
+    (step,) = shared.steps
+    assert step.series is not None
+    ideal = float(step.scale) / math.sqrt(step.series.band.squared)  # of a month by itself, for the same loss
+    figures = {}
+    for name, length in {"": 1, "_last_3": 3, "_last_12": 12, "_ytd": 12}.items():
+        found = _by_another_route(shared, length)
+        assert _error(shared, f"departures{name}") == pytest.approx(found + length / 2000, rel=1e-5)
+        figures[name] = found / ideal
+
+    assert figures[""] == pytest.approx(1.0967, abs=1e-4)
+    assert figures["_last_12"] == figures["_ytd"] == pytest.approx(SINCE_JANUARY[12], abs=1e-4)
+    assert figures["_ytd"] / 12**0.5 == pytest.approx(0.6727, abs=1e-4)
+    assert _error(alone, "departures") == pytest.approx(ideal, rel=1e-3)  # whose own lattice is coarser
+
+
+@pytest.mark.nightly
+def test_the_errors_of_the_year_are_as_large_as_told(year: Path, months: list[str]) -> None:
+    """Sixteen carriers in December: the mean square of the errors of twelve months, in those that are told, is near 1.
+
+    Of independent months with the same charge it would be 1 / .673^2 = 2.2. The chance that sixteen squares of normal
+    errors, independent of one another, add up to more than 75, or to less than 0.6, is below 2 in 10^9.
+    """
+    truth, last = _truth(), _table(year / "releases/departures" / months[-1] / "tables/carriers.csv")
+    for name in ("departures_ytd", "departures"):
+        since = months if name == "departures_ytd" else months[-1:]
+        errors = [
+            (float(row[name]) - sum(truth.get((each, row["carrier"]), 0) for each in since)) / float(row[f"{name}_se"])
+            for row in last
+        ]
+        assert 0.6 < sum(each**2 for each in errors) < 75
 
 
 def test_bundles_and_the_ledger_are_sound(year: Path, months: list[str]) -> None:

@@ -29,7 +29,8 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.estimate.ranges import Which
 from dprelease.plan.document import Step
 from dprelease.plan.lower.ranges import mirrored_factor, near_optimal
-from dprelease.plan.verify.factor import _derived, _root, _unrolled, check_factor
+from dprelease.plan.verify.factor import _derived, _root, check_factor
+from dprelease.plan.verify.mathematics.mirrored_line import unrolled
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.tiers import few
@@ -200,7 +201,7 @@ def test_a_mirrored_line_that_falls_has_no_negative_entry_and_is_the_same_by_its
     kind = data.draw(st.sampled_from(MIRRORS))
     factor = Factor(shape=(keys,), axis=0, kind=kind, grain=2**20, line=tuple(line), times=times)
     assert int(factor.matrix.min()) >= 0
-    derived = _unrolled(factor, keys)
+    derived = unrolled(factor, keys)
     assert derived is not None
     assert np.array_equal(factor.matrix, derived)
     for i, j in product(range(keys), repeat=2):  # as section 8 of the proof says

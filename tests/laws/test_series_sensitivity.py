@@ -135,3 +135,67 @@ def test_an_adversary_who_chooses_the_next_vintage_by_the_last_answer_gains_noth
         worst = max(moment(*(logarithms(3 * rows), logarithms(0))[::sign]) for rows in range(ROWS + 1))
         assert moment(first, then) * worst <= told * (1 + 1e-9)
         assert moment(first, then) * worst >= told * 0.99
+
+
+def _with_gaps(numbers: Sequence[int], skipped: int | None, redrawn: int | None) -> tuple[Whole, list[int]]:
+    """How every unit of two rows moves all draws, of which one period is never read, or one is drawn twice; its period.
+
+    Written out by dates, and not by a matrix: what is drawn for a period reads it and the ones before it that are read.
+    """
+    there = [at for at in range(PERIODS) if at != skipped]
+    draws = [at for at in there for _ in range(2 if at == redrawn else 1)]
+    moves, owners = [], []
+    for own in range(PERIODS):
+        places = [there.index(at) - there.index(own) if own in there and at >= own else -1 for at in draws]
+        lags = [lag if 0 <= lag < len(numbers) else None for lag in places]
+        reads = [at for at, lag in enumerate(lags) if lag is not None]
+        for vintages in product(COUNTS, repeat=len(reads)):
+            moved = np.zeros((len(draws), CELLS), dtype=np.int64)
+            for at, unit in zip(reads, vintages, strict=True):
+                moved[at] = numbers[lags[at] or 0] * np.array(unit)
+            moves.append(moved.reshape(-1))
+            owners.append(own)
+    return np.array(moves), owners
+
+
+@pytest.mark.parametrize("skipped", range(1, PERIODS - 1))
+def test_a_skipped_period_leaves_every_other_one_the_whole_column_and_no_more(skipped: int) -> None:
+    moves, owners = _with_gaps((5, 3, 1), skipped, None)
+    most = {own: int((moves[np.array(owners) == own] ** 2).sum(axis=1).max()) for own in set(owners)}
+
+    assert most.pop(skipped) == 0  # nothing is read of it
+    assert max(most.values()) <= _reach((5, 3, 1)).l2_squared / FINE**2
+    assert most[0] == ROWS**2 * 35  # three draws read the first period, whichever is skipped
+
+
+def test_one_more_draw_of_the_newest_period_costs_every_period_that_it_reads_no_more_than_another_column() -> None:
+    """Charged 2 S to each of those that it reads, a unit loses S + c_k^2 of that at most, which is reached."""
+    numbers, last = (5, 3, 1), PERIODS - 1
+    moves, owners = _with_gaps(numbers, None, last)
+    column = _reach(numbers).l2_squared / FINE**2
+
+    for own in range(PERIODS):
+        most = int((moves[np.array(owners) == own] ** 2).sum(axis=1).max())
+        known = [numbers[at - own] for at in range(own, PERIODS) if at - own < len(numbers)]
+        again = numbers[last - own] if last - own < len(numbers) else 0
+        assert most == ROWS**2 * (sum(each**2 for each in known) + again**2)
+        assert most <= (2 if again else 1) * column
+
+
+@pytest.mark.parametrize("order", [2, 5])
+def test_what_is_charged_by_month_is_at_least_what_both_draws_of_the_newest_month_tell(order: float) -> None:
+    """Three draws by 5, 3 of two months, the last one twice: the divergence of a unit of each, over the lattice."""
+    scale, numbers = 40.0, (5, 3)
+    values = np.arange(-600, 640, dtype=np.float64)
+
+    def moment(shift: int) -> float:
+        logs = [-((values - each) ** 2) / (2 * scale**2) for each in (shift, 0)]
+        one, other = (each - np.log(np.exp(each).sum()) for each in logs)
+        return float(np.exp(order * one + (1 - order) * other).sum())
+
+    column = ROWS**2 * sum(each**2 for each in numbers) / (2 * scale**2)
+    for moved in ((5, 3, 3), (5, 5)):  # of the first month, and of the last
+        lost = math.log(math.prod(moment(ROWS * each) for each in moved)) / (order - 1) / order
+        assert lost == pytest.approx(ROWS**2 * sum(each**2 for each in moved) / (2 * scale**2), rel=1e-6)
+        assert lost <= 2 * column
+        assert lost > column  # one column alone would not have been enough

@@ -18,7 +18,8 @@ from dprelease.plan.design.mirrored import least_mean_variance
 from dprelease.plan.design.ranges import optimal_gaussian, prefix_gram, range_gram
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.lower.ranges import mirrored_factor
-from dprelease.plan.verify.factor import _worst_mirrored, _written
+from dprelease.plan.verify.factor import _written
+from dprelease.plan.verify.mathematics.mirrored_line import worst_mirrored
 from dprelease.plan.verify.whole_plan import has_room, verify
 from dprelease.privacy.unit import Neighboring
 from tests.planned import plan_of
@@ -76,7 +77,7 @@ def test_the_verifier_finds_the_worst_sum_of_a_mirrored_line(keys: int, which: W
     prefixes = np.tri(keys)
     sums = np.vstack([prefixes, *(prefixes[at:] - prefixes[at - 1] for at in range(1, keys))])
     solved = (prefixes if which == "prefixes" else sums) @ np.linalg.inv(factor.matrix.astype(np.float64))
-    assert _worst_mirrored(factor, written, which) == pytest.approx(float((solved**2).sum(axis=1).max()), rel=1e-9)
+    assert worst_mirrored(factor, written, which) == pytest.approx(float((solved**2).sum(axis=1).max()), rel=1e-9)
 
 
 @pytest.mark.parametrize("which", ["prefixes", "all"])

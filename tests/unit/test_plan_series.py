@@ -29,6 +29,12 @@ KEPT = (
 REPLACED = ("  budget:", "  neighboring: replace_one\n  budget:")
 SUM = ("{visits: {count: rows}}", "{visits: {sum: hours, clip: [-5, 20]}}")
 
+WEIGHT = (
+    "    columns:\n",
+    "    weight: {column: weight, clip: 50, step: 1}\n    columns:\n      weight: {type: integer}\n",
+)
+WEIGHTED = "{visits: {count: rows}, seen: {count: rows, weighted: false}, hours: {sum: hours, clip: [-5, 20]}}"
+
 
 def told(plan: ReleasePlan) -> dict[str, tuple[float | None, float | None]]:
     return {
@@ -77,6 +83,30 @@ def test_a_year_later_every_sum_is_told() -> None:
     errors = {name: (each[0] or math.nan) * mu for name, each in found.items()}
     wanted = {"visits": 1.0967, "visits_last_3": 1.5415, "visits_last_12": 2.3881, "visits_ytd": 1.8144}
     assert errors == pytest.approx(wanted, abs=6e-4)
+
+
+def test_weighted_rows_move_a_series_by_their_clip() -> None:
+    """A row that weighs 50 is 50 rows; a count that is said to have no weights is one of rows."""
+    plan = series_plan(WEIGHT, ("{visits: {count: rows}}", WEIGHTED))
+    squares = {step.id: step.sensitivity.l2_squared for step in plan.steps}
+    (one,) = series_plan().steps
+
+    assert verify(plan) == plan.loss[plan.certified]
+    assert squares["visits.visits"] == 50**2 * one.sensitivity.l2_squared
+    assert squares["visits.seen"] == one.sensitivity.l2_squared
+    assert squares["visits.hours"] == 50**2 * 20**2 * one.sensitivity.l2_squared
+    first = plan.steps[0]
+    weight = first.aggregate.quantity.weight
+    assert weight is not None
+    light = first.aggregate.quantity.model_copy(update={"weight": weight.model_copy(update={"clip": 25})})
+    lighter = (
+        half_sensitivity(first),
+        first.model_copy(update={"sensitivity": one.sensitivity}),
+        first.model_copy(update={"aggregate": first.aggregate.model_copy(update={"quantity": light})}),
+    )
+    for step in lighter:
+        with pytest.raises(BrokenPromiseError):
+            verify(plan.model_copy(update={"steps": (step, *plan.steps[1:])}))
 
 
 def test_independent_months_cost_the_same_and_sums_of_them_err_more() -> None:

@@ -178,9 +178,9 @@ def test_pages_say_what_was_charged_when_in_every_language() -> None:
     later = len(query.series.band.coefficients) - 1
     read = query.series.periods[-1 - later : -1]
 
-    told = list(shared_words(plan))
+    told = list(shared_words(plan, replaces=False))
     with speaking("de"):
-        german = list(shared_words(plan))
+        german = list(shared_words(plan, replaces=False))
 
     assert read == ("2024-01", "2024-02")
     assert len(told) == len(german) == 2
@@ -190,10 +190,23 @@ def test_pages_say_what_was_charged_when_in_every_language() -> None:
     assert "Zeilen von 2024-01, 2024-02 noch einmal" in german[1]
 
 
+def test_pages_of_a_release_that_replaces_another_say_which_months_were_charged_again() -> None:
+    plan = series_plan((SERIES, "series: {from: 2024-01, sums: [2], look_back: 2}"))
+
+    _, told = shared_words(plan, replaces=True)
+    with speaking("fr"):
+        _, french = shared_words(plan, replaces=True)
+
+    assert "It replaces a release of 2024-03" in told
+    assert "charged in full for 2024-02 again" in told
+    assert "2024-02" in french
+    assert told != french
+
+
 def test_the_first_period_reads_nothing_again() -> None:
     plan = series_plan((SERIES, "series: {from: 2024-03, sums: [2, 3]}"))
 
-    assert len(list(shared_words(plan))) == 1
+    assert len(list(shared_words(plan, replaces=False))) == 1
     told = facts(plan)
     account = told.accounts[0].model_copy(update={"name": "visits"})
     content = Content(plan=plan, tables=(), facts=told.model_copy(update={"accounts": (account,)}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date
+from fractions import Fraction
 from itertools import count
 from pathlib import Path
 
@@ -12,11 +13,14 @@ import pytest
 
 from dprelease.catalog.table import Catalog
 from dprelease.engines import DuckDBEngine
-from dprelease.errors import LedgerError, SpecError
+from dprelease.errors import BudgetExceeded, LedgerError, SpecError
 from dprelease.ledger import Charge
+from dprelease.ledger.tables import reserving
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.account import Parallel
+from dprelease.plan.explain.series_terms import periods_charged
+from dprelease.privacy.budget import Budget
 from dprelease.release.data.earlier_periods import digests_of_rows, require_same_rows
 from dprelease.release.series import has_series, refuse_series, require_series
 from tests.ledgers import SQLiteLedger, key
@@ -83,7 +87,7 @@ def test_a_month_by_other_terms_is_refused(ledger: SQLiteLedger) -> None:
     )
 
 
-def test_the_newest_month_alone_is_replaced_and_only_where_all_is_one_sum(ledger: SQLiteLedger) -> None:
+def test_the_newest_month_alone_is_replaced(ledger: SQLiteLedger) -> None:
     """The account of a plan without a policy has one sum: charged again in full, it has more than any month loses."""
     assert all(account.stretch is None for account in month("2024-01").accounts)
     for period in MONTHS[:2]:
@@ -92,13 +96,66 @@ def test_the_newest_month_alone_is_replaced_and_only_where_all_is_one_sum(ledger
     assert "DPR-L331" in (said := refused(ledger, month("2024-01"), restates=True))
     assert "2024-02 was made of its draw" in said
 
-    by_month = tuple(
-        account.model_copy(update={"parallel": Parallel(per="month", column="day", type="date")})
-        for account in month("2024-02").accounts
-    )
-    apart = month("2024-02").model_copy(update={"accounts": by_month})
-    assert "DPR-L332" in (said := refused(ledger, apart, restates=True))
-    assert "12 periods" in said
+
+def apart(period: str, *changes: tuple[str, str]) -> ReleasePlan:
+    """The plan of a month whose account has a cap for each month by itself."""
+    plan = month(period, *changes)
+    by_month = Parallel(per="month", column="day", type="date")
+    accounts = tuple(account.model_copy(update={"parallel": by_month}) for account in plan.accounts)
+    return plan.model_copy(update={"accounts": accounts})
+
+
+def restated(ledger: SQLiteLedger, plan: ReleasePlan) -> None:
+    again = plan.model_copy(update={"release": plan.release.model_copy(update={"restatement": 1})})
+    owed = [Charge(account=each, events=again.cost_of(each), cap=each.lifetime) for each in again.accounts]
+    ledger.reserve(again, owed, None, {"numpy": "2"}, restates="late rows")
+
+
+def by_month(ledger: SQLiteLedger) -> dict[str, Fraction]:
+    (stand,) = ledger.tally().state.accounts.values()
+    return {name: spent.loss for name, spent in stand.balance.windows.items()}
+
+
+def test_an_account_by_month_is_charged_for_every_month_that_the_replacing_draw_reads(ledger: SQLiteLedger) -> None:
+    """In full: each loses a part of that (docs/proofs/series.md). A band of two reads no third month."""
+    two = (SERIES, "series: {from: 2024-01, sums: [2], look_back: 2}")
+    for period in MONTHS:
+        charged(ledger, apart(period, two))
+    (price,) = set(by_month(ledger).values())
+
+    require_series(ledger, apart(MONTHS[2], two), restates=True, accepts=False)
+    restated(ledger, apart(MONTHS[2], two))
+
+    assert by_month(ledger) == {"2024-01": price, "2024-02": 2 * price, "2024-03": 2 * price}
+    assert list(ledger.check()) == []
+
+
+def test_a_ledger_that_charges_a_replacing_draw_to_its_own_month_alone_is_not_sound(
+    ledger: SQLiteLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for period in MONTHS[:2]:
+        charged(ledger, apart(period))
+    monkeypatch.setattr(reserving, "periods_charged", lambda plan, again: periods_charged(plan, again=False))
+    restated(ledger, apart(MONTHS[1]))
+
+    (said,) = ledger.check()
+    assert "is not charged to what the period 2024-02, whose draw reads 2024-01 again, touches" in str(said)
+
+
+def test_a_month_before_it_that_cannot_pay_stops_the_replacing_draw(ledger: SQLiteLedger) -> None:
+    def cheap(period: str) -> ReleasePlan:
+        plan = apart(period)
+        caps = tuple(
+            each.model_copy(update={"lifetime": Budget(epsilon=Fraction(1, 2), delta=each.lifetime.delta)})
+            for each in plan.accounts
+        )
+        return plan.model_copy(update={"accounts": caps})
+
+    for period in MONTHS[:2]:
+        charged(ledger, cheap(period))
+    with pytest.raises(BudgetExceeded) as error:
+        restated(ledger, cheap(MONTHS[1]))
+    assert "2024-01" in str(error.value)
 
 
 def test_a_month_that_is_skipped_was_never_released(ledger: SQLiteLedger) -> None:

@@ -59,7 +59,6 @@ def test_a_wrong_series_is_refused(written: str, code: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("field", "written"),
     [
-        ("ranges", "ranges: {of: sex, which: all}"),
         ("totals", "totals: all"),
         ("compare", "compare: {change: {measure: visits, change_from: previous}}"),
         ("suppress", "suppress: {measure: visits, below: 3}"),

@@ -6,7 +6,7 @@ not read from its charges. A ledger that was forged with good hashes must still 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as _quoted
 from typing import Any, Protocol, cast
@@ -229,8 +229,9 @@ def _reserve(walked: _Walked, at: int, body: Reserved) -> None:
     walked.live[key] = at
     walked.planned.add(name)
     walked.seen.reserved(at, body, plan, walked.state.accounts)
+    again = plan.again if plan is not None and plan.series and body.restates is not None else {}
     for charge in body.charges:
-        _charge(walked, at, charge, body.period)
+        _charge(walked, at, charge, (body.period, *again.get(charge.facts.name, ())))
 
 
 def _revise(walked: _Walked, at: int, body: Reserved, plan: Planned) -> None:
@@ -265,7 +266,7 @@ def _plan(walked: _Walked, at: int, body: Reserved) -> Planned | None:
     return plan
 
 
-def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
+def _charge(walked: _Walked, at: int, charge: Charged, periods: Sequence[str]) -> None:
     name = charge.facts.name
     stand = walked.state.accounts.get(name)
     if stand is None:
@@ -281,8 +282,8 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
     price = worked.price(terms, charge.digest or events_digest(events), events, charge.spent)
     if charge.spent is not price and charge.spent is not None:
         walked.say(at, f"what is added to account {name} is not what its draws cost")
-    if tuple(facts.window for facts in charge.windows) != stand.account.stretches(period):
-        walked.say(at, f"account {name} is not charged to what the period {period} touches")
+    if tuple(facts.window for facts in charge.windows) != stand.account.stretches(*periods):
+        walked.say(at, f"account {name} is not charged to what {_of_periods(periods)} touches")
         return
     for facts, totals in totals_of(stand.account, stand.balance, charge, price):
         before, after = (terms, totals[0], facts.before, facts.cap), (terms, totals[1], facts.after, facts.cap)
@@ -295,6 +296,10 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
         caps = {facts.cap} if windowed else {facts.cap, stand.account.lifetime}
         if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
             walked.say(at, f"account {name} is charged more than its cap")
+
+
+def _of_periods(periods: Sequence[str]) -> str:
+    return f"the period {periods[0]}" + (f", whose draw reads {', '.join(periods[1:])} again," if periods[1:] else "")
 
 
 def _source(walked: _Walked, at: int, body: Sourced | PlainEntry) -> None:

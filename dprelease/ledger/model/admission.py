@@ -13,6 +13,7 @@ from dprelease.ledger.model.history import Stand, State, events_digest
 from dprelease.ledger.model.reservation import Charge
 from dprelease.plan.document import Account, Head, Parallel, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.explain.series_terms import periods_charged
 from dprelease.plan.verify.periods import mistimed, untied
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, Terms, read_total, spent_on, within
@@ -165,18 +166,18 @@ class AccountSums(NamedTuple):
     of: tuple[str, ...] = ()
 
 
-def account_sums(account: Account, balance: Balance, asked: Spent, period: str) -> AccountSums:
+def account_sums(account: Account, balance: Balance, asked: Spent, periods: Sequence[str]) -> AccountSums:
     """What the lifetime cap of an account is about: everything, or where it is parallel, what counts of stretches.
 
     There the stretches that the release touches count, each by itself, or under ``replace_one`` with the one that lost
     most of all others: no other sum is changed by the release.
 
     Raises:
-        PlanError: It is parallel, and the period is none of the calendar.
+        PlanError: It is parallel, and a period is none of the calendar.
     """
     if account.parallel is None:
         return AccountSums(balance.spent, asked, balance.spent.plus(asked))
-    touched, relation = account.stretches(period), account.neighboring
+    touched, relation = account.stretches(*periods), account.neighboring
     behind = raised(balance.windows, touched, asked)
     before, after = (most_lost(each, touched, relation) for each in (balance.windows, behind))
     return AccountSums(before, asked, after, leading(behind, touched, relation))
@@ -211,14 +212,15 @@ class _Case:
 
 
 def assess_charges(
-    state: State, charges: Sequence[Charge], period: str
+    state: State, charges: Sequence[Charge], periods: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[Charged, ...], tuple[AccountLosses, ...]]:
     """Price every charge against everything that stands charged.
 
     Args:
         state: The ledger's state.
         charges: What is asked.
-        period: The release's period; it says which windows, or stretches of a parallel account, are touched.
+        periods: By account those that it is charged for (``plan.explain.series_terms.periods_charged``): they say which
+            windows, or stretches of a parallel account, are touched.
 
     Returns:
         What each account would be charged, and the facts of the accounts that cannot pay (at the cap that
@@ -236,26 +238,28 @@ def assess_charges(
         if past:
             require_same(past.account, account, "opened")
         case = _Case(charge, past, events_digest(charge.events))
-        priced, broken = _assess_series(case) if account.composition == "pld" else _assess_sum(case, period)
+        priced, broken = (
+            _assess_series(case) if account.composition == "pld" else _assess_sum(case, periods[account.name])
+        )
         charged.append(priced)
         refused += broken[:1]
     return tuple(charged), tuple(refused)
 
 
-def _assess_sum(case: _Case, period: str) -> tuple[Charged, list[AccountLosses]]:
+def _assess_sum(case: _Case, periods: Sequence[str]) -> tuple[Charged, list[AccountLosses]]:
     charge, account = case.charge, case.charge.account
     balance = case.past.balance if case.past else Balance(account=account.name, opened=0)
     caps = tuple(dict.fromkeys((charge.cap, account.lifetime)))
     for cap in caps:
         _require_cap(account, cap)
     asked = spent_on(case.terms, charge.events)
-    sums = account_sums(account, balance, asked, period)
+    sums = account_sums(account, balance, asked, periods)
     named = " and ".join(sums.of)
     broken = [case.facts(sums, cap, named) for cap in caps if not case.fits(sums, cap)]
     by_window = []
     cap = charge.cap if account.window is None else account.window.cap
     _require_cap(account, cap)
-    for name in account.stretches(period):
+    for name in account.stretches(*periods):
         before = within_one(balance.windows, name)
         own = AccountSums(before, asked, before.plus(asked))
         by_window.append(case.facts(own, cap, name))
@@ -295,12 +299,12 @@ def _assess_series(case: _Case) -> tuple[Charged, list[AccountLosses]]:
 
 
 def out_of_budget(
-    plan: ReleasePlan, state: State, charges: Sequence[Charge], facts: Sequence[AccountLosses]
+    plan: ReleasePlan, state: State, charges: Sequence[Charge], facts: Sequence[AccountLosses], *, again: bool = False
 ) -> BudgetExceeded:
     """The error for accounts that cannot pay: asked, already charged, allowed and left, for each."""
     asked = {charge.account.name: charge for charge in charges}
-    period = plan.release.period
-    lines = [_line(asked[each.name], state.accounts.get(each.name), each, period) for each in facts]
+    periods = periods_charged(plan, again=again)
+    lines = [_line(asked[each.name], state.accounts.get(each.name), each, periods[each.name]) for each in facts]
     names = ", ".join(dict.fromkeys(each.name for each in facts))
     return BudgetExceeded(
         f"{plan.release.name} {plan.release.period} costs more than is left in account {names}",
@@ -318,7 +322,7 @@ _NO_KEYS = "give the keys in the spec, or release from an account that keeps mor
 _NO_NOISE = "ask for a larger delta: in `at_most` of the spec, or from whoever keeps policy.yaml"
 
 
-def _line(charge: Charge, past: Stand | None, facts: AccountLosses, period: str) -> tuple[str, str]:
+def _line(charge: Charge, past: Stand | None, facts: AccountLosses, periods: Sequence[str]) -> tuple[str, str]:
     """Why an account cannot pay, and what to do about it."""
     cap, account = facts.cap, charge.account
     where = f"account {facts.name}" + (f", {account.stretch} {facts.window}" if facts.window else "")
@@ -328,7 +332,7 @@ def _line(charge: Charge, past: Stand | None, facts: AccountLosses, period: str)
     terms = terms_of(charge.account)
     balance = past.balance if past else Balance(account=facts.name, opened=0)
     asked = spent_on(terms, charge.events)
-    sums = account_sums(account, balance, asked, period)
+    sums = account_sums(account, balance, asked, periods)
     if facts.window and account.window is not None:
         before = within_one(balance.windows, facts.window)
         sums = AccountSums(before, asked, before.plus(asked))

@@ -13,6 +13,7 @@ from dprelease.canonical import sha256
 from dprelease.ledger.model.fault import ERRATA, cost_before
 from dprelease.ledger.model.history import events_digest
 from dprelease.plan.document import Account, Parallel, ReleaseInfo, ReleasePlan
+from dprelease.plan.explain.series_terms import periods_read_again
 from dprelease.plan.verify.periods import mistimed, untied
 
 __all__ = ["Planned", "Plans", "Times"]
@@ -41,6 +42,7 @@ class Planned(NamedTuple):
         first: Of a revision: the fingerprint of the plan as that of the first publication.
         selects: Whether a step selects keys: no other plan has a price of the past that was too small.
         series: Whether a query is of a series: the draws of no other plan read rows of earlier periods.
+        again: By account the earlier periods that it reads, for which it is charged where it replaces a release.
     """
 
     name: tuple[str, str, str]
@@ -57,6 +59,7 @@ class Planned(NamedTuple):
     cut: tuple[tuple[str, ...], ...] = ()
     selects: bool = False
     series: bool = False
+    again: Mapping[str, tuple[str, ...]] = _NONE
 
     def fits(self, charged: Mapping[str, str], mended: Iterable[str]) -> bool:
         """Whether these are the digests of what it costs, as the version that charged it priced that."""
@@ -154,6 +157,7 @@ def _planned(text: str) -> Planned:
         revision=plan.release.revision,
         selects=any(step.selecting is not None for step in plan.steps),
         series=any(query.series is not None for query in plan.queries),
+        again=periods_read_again(plan),
         first=plan.at_revision(0).fingerprint() if plan.release.revision else "",
     )
 

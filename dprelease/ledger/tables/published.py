@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dprelease.canonical import Value
 from dprelease.ledger.model.entry import Recovered
@@ -45,6 +45,7 @@ class Evidence:
         paid: The plan of that first publication, and what it costs, for where the ledger lacks that one, too.
         wrong: Why the plan cannot be believed; empty: it can.
         before: Whether the plan may be older than today's price of pure noise, and its charge that of ``spent_before``.
+        periods: By account those that it was charged for; of one that is not named the bundle's own.
     """
 
     published: PublishedBundle
@@ -52,6 +53,7 @@ class Evidence:
     paid: tuple[str, tuple[Charge, ...]] = ("", ())
     wrong: str = ""
     before: bool = False
+    periods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def bundles_lacking(rows: Transaction, bundles: Sequence[PublishedBundle]) -> tuple[PublishedBundle, ...]:

@@ -23,6 +23,7 @@ from dprelease.ledger.tables.windowed import is_named_now, spread_of
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.explain.series_terms import periods_charged
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import series_loss
@@ -161,7 +162,8 @@ def record_reservation(
     opening = Opening(write, now(), by)
     opening.name_times(accounts)
     state = write.state
-    charged, exceeded = assess_charges(state, charges, period)
+    periods = periods_charged(plan, again=facts["restates"] is not None)
+    charged, exceeded = assess_charges(state, charges, periods)
     hit("reserve.judged")
     if exceeded:
         named = {"release": release, "period": period, "plan": mark, "exceeded": exceeded}

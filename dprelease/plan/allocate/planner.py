@@ -293,11 +293,11 @@ def _planned(
         for term in lowered.terms
         if isinstance(asked := lowered.asked[term.query], PlannedQuery)
     }
-    errors = {each.query: (each.measure, float(each.standard_error or 0)) for each in told}
+    errors = {(each.query, each.measure): float(each.standard_error or 0) for each in told}
     for at, asked in enumerate(lowered.asked):
         for table in asked.queries if isinstance(asked, LoweredWorkload) else ():
-            measure, error = errors[table.name]
-            found[table.name, measure] = (at, error**2)
+            (measure,) = table.measures
+            found[table.name, measure] = (at, errors[table.name, measure] ** 2)
     return found
 
 

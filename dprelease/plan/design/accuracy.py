@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+
+import numpy as np
 
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.ranges import variances_of
-from dprelease.estimate.series import law_of_sum
+from dprelease.estimate.series import errors_of_linear, law_of_sum
 from dprelease.estimate.workloads.design import Design
 from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.estimate.workloads.zeros import cell_variances
@@ -49,9 +51,11 @@ def outputs(
             workload = by_name[query.workload]
             variance = variances[workload.name, *workload.place(query.name)]
             found.append(_reconciled(query, workload, variance, reaches[workload.name]))
+            if query.series is not None:
+                found[-1:] = _of_series(query, workload, variance, reaches[workload.name], steps)
             continue
         if query.ranges is not None:
-            found += [_summed(query, catalog, steps, confidence)]
+            found += [_summed(query, name, catalog, steps, confidence) for name in (*query.measures, *query.compare)]
             continue
         for label, measure in query.measures.items():
             laws = None
@@ -93,21 +97,32 @@ def error_of_sums(worst: float, law: Law, scale: Fraction, confidence: Fraction)
     return Expected(standard_error=error, margin=normal_margin(confidence, scale) * error)
 
 
-def _summed(query: PlannedQuery, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction) -> Output:
+def _summed(
+    query: PlannedQuery, name: str, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction
+) -> Output:
     assert query.ranges is not None  # noqa: S101 - asked for by the caller
-    ((label, (feed,)),) = query.inputs.items()
+    ((feed,),) = query.inputs.values()
     step = steps[feed.step]
     assert isinstance(step, Step)  # noqa: S101 - ranges are no invariants
     keys = catalog.tables[query.table].column(query.ranges.of).cells
     worst = float(variances_of(step.factor, keys, query.ranges.which).max())
     found = error_of_sums(worst, step.law, step.scale, confidence)
+    if query.series is not None and step.series is not None:
+        asked = query.compare[name].sum_of if name in query.compare else 1
+        length = query.series.length(asked or 1)
+        found = Expected(why_null=query.series.why_blank(asked or 1))
+        if length is not None:
+            variance = np.array([worst * float(step.scale) ** 2])
+            error = float(errors_of_linear(variance, keys, step.scale, step.series, length)[0])
+            found = Expected(error, max(1.0, normal_margin(confidence, step.scale)) * error)
     return Output(
         query=query.name,
         table=query.table,
-        measure=label,
+        measure=name,
         steps=(step.id,),
-        standard_error=round_up(Fraction(found.standard_error or 0), 6),
-        margin=round_up(Fraction(found.margin or 0), 6),
+        standard_error=None if found.standard_error is None else round_up(Fraction(found.standard_error), 6),
+        margin=None if found.margin is None else round_up(Fraction(found.margin), 6),
+        why_null=found.why_null,
     )
 
 
@@ -141,6 +156,31 @@ def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach:
         standard_error=round_up(Fraction(error), 6),
         margin=round_up(Fraction(reach * error), 6),
     )
+
+
+def _of_series(
+    query: PlannedQuery, workload: Workload, variance: float, reach: float, steps: Mapping[str, Measured]
+) -> Iterator[Output]:
+    """The accuracy of a table of a workload whose periods share their noise, and of its sums."""
+    ids = tuple(dict.fromkeys(take.step for take in workload.takes))
+    drawn = [step for name in ids if isinstance(step := steps[name], Step)]
+    for name in (workload.measure, *query.compare):
+        asked = query.compare[name].sum_of if name in query.compare else 1
+        length = None if query.series is None else query.series.length(asked or 1)
+        found = Expected(why_null="" if query.series is None else query.series.why_blank(asked or 1))
+        if length is not None and drawn[0].series is not None:
+            numbers, least = sum(step.cells or 0 for step in drawn), min(step.scale for step in drawn)
+            error = float(errors_of_linear(np.array([variance]), numbers, least, drawn[0].series, length)[0])
+            found = Expected(error, max(1.0, reach) * error)
+        yield Output(
+            query=query.name,
+            table=query.table,
+            measure=name,
+            steps=ids,
+            standard_error=None if found.standard_error is None else round_up(Fraction(found.standard_error), 6),
+            margin=None if found.margin is None else round_up(Fraction(found.margin), 6),
+            why_null=found.why_null,
+        )
 
 
 def _output(

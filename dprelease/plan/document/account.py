@@ -90,13 +90,17 @@ class Account(GrownValue):
         """What the account keeps sums of, beside the sum of everything; None: nothing."""
         return self.parallel.per if self.parallel else self.window.per if self.window else None
 
-    def stretches(self, period: str) -> tuple[str, ...]:
+    def stretches(self, *periods: str) -> tuple[str, ...]:
         """The stretches of the account that a release of this period touches: it is charged in full to every one.
 
+        Args:
+            periods: The release's own, and others of which it reads rows that nobody has charged for such a reading.
+
         Raises:
-            PlanError: The account keeps sums of stretches, and the period is none of the calendar.
+            PlanError: The account keeps sums of stretches, and a period is none of the calendar.
         """
-        return windows(period, self.stretch) if self.stretch else ()
+        found = (windows(period, self.stretch) if self.stretch else () for period in periods)
+        return tuple(dict.fromkeys(each for touched in found for each in touched))
 
 
 class AccountLosses(Value):

@@ -231,11 +231,7 @@ class ReleasePlan(GrownValue):
         return Composed(events=tuple(Repeated(event=each, count=copies) for each in events) if copies > 1 else events)
 
     def at_revision(self, number: int) -> ReleasePlan:
-        """The plan of a planned revision, 0 for that of the first publication: all else is the same.
-
-        Raises:
-            ValueError: No such revision is planned.
-        """
+        """The plan of a planned revision, 0: of the first publication; all else is the same. `ValueError`: none is."""
         release = {**self.release.model_dump(), "revision": number}
         return self.model_copy(update={"release": ReleaseInfo(**release)})
 
@@ -248,10 +244,7 @@ class ReleasePlan(GrownValue):
         return self.once(_queries_by_name).get(name)
 
     def step(self, step_id: str) -> Step:
-        """The step of that id.
-
-        Raises: KeyError: There is none.
-        """
+        """The step of that id; a `KeyError` where there is none."""
         return self.once(_steps_by_id)[step_id]
 
     def find_step(self, step_id: str) -> Step | None:
@@ -265,8 +258,12 @@ class ReleasePlan(GrownValue):
     @property
     def series(self) -> dict[str, PlannedSeries]:
         """By the id of every draw of a series: the series."""
-        shared = ((each, each.series) for each in self.queries if each.series is not None)
-        return {feed.step: series for query, series in shared for feeds in query.inputs.values() for feed in feeds}
+        return {step: each.series for each in self.queries if each.series for step in self.fed_by(each)}
+
+    def fed_by(self, query: PlannedQuery) -> tuple[str, ...]:
+        """The ids of the draws that a query is made of; of a table of a workload those of all of its tables."""
+        takes = self.workload(query.workload).takes if query.workload else ()
+        return tuple(dict.fromkeys(each.step for fed in (takes, *query.inputs.values()) for each in fed))
 
     def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
         """The key columns of a query, in published order."""

@@ -24,12 +24,12 @@ def series_facts(plan: ReleasePlan) -> list[dict[str, Any]]:
     a period with independent noise at the same charge being 1; decimal text, rounded up.
     """
     found = []
-    for query in plan.queries:
+    for name, query in {query.workload or query.name: query for query in plan.queries}.items():
         if query.series is not None:
             sums: tuple[SumOf, ...] = (1, *query.series.sums)
             errors = {"period" if which == 1 else str(which): _errors(query.series, which) for which in sums}
             read = len(query.series.draw.read)
-            found.append({"query": query.name, "reads": read, "band": query.series.band.periods, "errors": errors})
+            found.append({"query": name, "reads": read, "band": query.series.band.periods, "errors": errors})
     return found
 
 

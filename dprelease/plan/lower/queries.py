@@ -21,7 +21,7 @@ from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
-from dprelease.plan.lower.series import LoweredSeries, lowered_series
+from dprelease.plan.lower.series import LoweredSeries, further_numbers, lowered_series, planned_series
 from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.totals import drawn_groupings, planned_totals, table_id, with_feeds
 from dprelease.plan.lower.unscaled import (
@@ -37,7 +37,6 @@ from dprelease.plan.lower.unscaled import (
     selection,
 )
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
-from dprelease.plan.resolve.comparisons import compared_numbers
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
@@ -89,7 +88,8 @@ class Lowering:
             groupings[name] = grouping_of(query, catalog)
             measures[name] = planned_measures(query, table)
             if query.ranges is not None:
-                ranges[name] = lowered_ranges(name, query, groupings[name], catalog, spec.privacy.neighboring)
+                of_series, relation = planned_series(spec, query), spec.privacy.neighboring
+                ranges[name] = lowered_ranges(name, query, groupings[name], catalog, relation, of_series)
                 continue
             if name in invariants:
                 groupings[name] = invariants[name].aggregate.grouping
@@ -379,7 +379,6 @@ class Lowering:
         if asked in self._known:
             return cast(PlannedQuery, self._known[asked])
         listed = Ranking(k=query.k or 1, step=own) if query.top_k is not None and own is not None else None
-        hidden, shared = query.suppress, self.series.get(name)
         found = self._known[asked] = PlannedQuery(
             **dict(self.groupings[name]),
             name=name,
@@ -388,12 +387,12 @@ class Lowering:
             inputs=inputs,
             selection=own if listed is None else None,
             ranking=listed,
-            suppress_below=(hidden.measure, hidden.below) if hidden is not None else None,
+            suppress_below=None if query.suppress is None else (query.suppress.measure, query.suppress.below),
             expect=dict(query.expect),
             ranges=self.ranges[name].planned if name in self.ranges else None,
             totals=totals,
-            compare=shared.compare if shared else compared_numbers(name, query, self.catalog, self.measures[name]),
-            series=shared.planned if shared else None,
+            compare=further_numbers(name, query, self.catalog, self.measures[name]),
+            series=planned_series(self.spec, query),
             goal=self._goals[self._places[name]],
         )
         return found

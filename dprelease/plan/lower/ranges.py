@@ -31,7 +31,9 @@ from dprelease.plan.design.mirrored import MIRRORED_GRAIN, mirrored_line
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Answer, Considered, Feed
 from dprelease.plan.document.ranges import PlannedRanges
+from dprelease.plan.document.series import PlannedSeries
 from dprelease.plan.lower.lowered import Term
+from dprelease.plan.lower.series import drawn_in_series
 from dprelease.plan.lower.unscaled import ROOT_GRAIN, UnscaledStep, additive
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.unit import Neighboring
@@ -50,6 +52,7 @@ _HELD_GRAIN = 2**12  # of a matrix, whose entries the plan holds
 _ROOTS = 1024  # keys up to which a root is worked out, and solved for by the verifier, in tenths of a second
 _COMPARED = 512  # keys up to which a binary tree is worked out beside it
 _PRIME = 2**31 - 1
+LEAST_COUNT = 2**32  # of rows of a cell that is not clamped
 
 Whole = npt.NDArray[np.int64]
 
@@ -89,7 +92,12 @@ class LoweredRanges:
 
 
 def lowered_ranges(
-    name: str, query: QuerySpec, grouping: Grouping, catalog: Catalog, relation: Neighboring
+    name: str,
+    query: QuerySpec,
+    grouping: Grouping,
+    catalog: Catalog,
+    relation: Neighboring,
+    series: PlannedSeries | None = None,
 ) -> LoweredRanges:
     """Try every way to measure a query of prefixes or ranges, and take the one with the least mean variance.
 
@@ -101,6 +109,7 @@ def lowered_ranges(
         grouping: Its rows and cells.
         catalog: The catalog of the same spec.
         relation: Which tables are neighbours.
+        series: Whose periods share their noise; the ways are then compared as those of one period.
 
     Raises:
         ValueError: If it has no ``ranges``, or nothing bounds how many rows a unit has.
@@ -108,6 +117,7 @@ def lowered_ranges(
     if query.ranges is None:
         raise ValueError("only a query with ranges asks for sums along a column")
     ((label, measure),) = query.measures.items()
+    wanted, relation = relation, relation if series is None else Neighboring.ADD_REMOVE
     (quantity,) = measure.quantities(catalog.tables[grouping.table])
     planned = PlannedRanges(of=query.ranges.of, which=query.ranges.which)
     answers = (Answer(query=name, measure=label),)
@@ -121,6 +131,8 @@ def lowered_ranges(
     drafts = [plain]
     aimed = bool(query.target) and query.share is None  # beside a share a target is the least that it gets
     for factor in _factors(shape, axis, planned.which, aimed=aimed):
+        if series is not None and factor.most_rows // series.band.growth < LEAST_COUNT:
+            continue
         reach = factor_sensitivity(factor, rows, relation, quantity.each)
         drafts.append(replace(plain, factor=factor, sensitivity=reach))
     variances = [variances_of(draft.factor, shape[axis], planned.which) for draft in drafts]
@@ -136,7 +148,8 @@ def lowered_ranges(
         Considered(name=f"{name}: {way}", noise=round_up(Fraction(math.sqrt(error / errors[best])), 4))
         for way, error in passed
     )
-    draft = replace(drafts[best], worst=float(variances[best].max()), reach=rows * quantity.each)
+    own = drafts[best] if series is None else drawn_in_series(drafts[best], series, wanted)
+    draft = replace(own, worst=float(variances[best].max()), reach=rows * quantity.each)
     return LoweredRanges(planned, label, draft, weights[best], considered)
 
 

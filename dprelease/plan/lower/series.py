@@ -21,8 +21,10 @@ from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Answer, Feed
 from dprelease.plan.document.series import PlannedSeries
 from dprelease.plan.lower.lowered import Published, Term
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.unscaled import UnscaledStep, additive
+from dprelease.plan.resolve.comparisons import compared_numbers
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.checks.series import PERIODS_OF_A_YEAR, band_of, kind_of_period, skipped_by
@@ -30,7 +32,14 @@ from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.series import SeriesSpec
 from dprelease.spec.period import periods, span
 
-__all__ = ["LoweredSeries", "lowered_series"]
+__all__ = [
+    "LoweredSeries",
+    "drawn_in_series",
+    "further_numbers",
+    "lowered_series",
+    "planned_series",
+    "workload_in_series",
+]
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,11 @@ class LoweredSeries:
         planned: What the plan says of it.
         drafts: What is drawn, one for each quantity.
         fed: By measure, the places of its drafts, in the order in which it takes them.
-        compare: The sums of every measure, by the names under which they are published.
     """
 
     planned: PlannedSeries
     drafts: tuple[UnscaledStep, ...]
     fed: Mapping[str, tuple[int, ...]]
-    compare: Mapping[str, ComparedNumber]
 
     @property
     def inputs(self) -> dict[str, tuple[Feed, ...]]:
@@ -93,8 +100,53 @@ def lowered_series(
     return {
         name: _lowered(name, query, measures[name], groupings[name], catalog, spec)
         for name, query in spec.queries.items()
-        if query.series is not None
+        if query.series is not None and query.ranges is None and query.marginals is None
     }
+
+
+def planned_series(spec: ReleaseSpec, query: QuerySpec) -> PlannedSeries | None:
+    """What the plan says of a query with a series; None: it has none.
+
+    Args:
+        spec: That was loaded without a problem.
+        query: One of its queries.
+
+    Raises:
+        ValueError: The release is of no period of the calendar.
+    """
+    period = spec.release.period
+    series, kind, own = query.series, kind_of_period(period), span(period)
+    if series is None:
+        return None
+    if kind is None or own is None:
+        raise ValueError("only a query of a period of the calendar shares noise with other periods")
+    year = PERIODS_OF_A_YEAR.get(kind)
+    every = periods(series.from_, kind, own[0])
+    skipped = tuple(each for each in every if each in skipped_by(spec, series))
+    return PlannedSeries(
+        periods=tuple(each for each in every if each not in skipped),
+        skipped=skipped,
+        sums=series.sums,
+        band=band_of(series, year or 1),
+        year=year,
+        minimize=series.minimize,
+        horizon=series.horizon,
+    )
+
+
+def drawn_in_series(draft: UnscaledStep, series: PlannedSeries, relation: Neighboring) -> UnscaledStep:
+    """A draw of combinations of cells as that of a series: of the same combinations of the last tables together.
+
+    Combinations can be of either sign, so that two units that take one another's place may pull alike.
+
+    Args:
+        draft: Whose sensitivity is that of one unit that comes or goes.
+        series: Of its query.
+        relation: Which tables are neighbours.
+    """
+    replaced = relation is Neighboring.REPLACE_ONE
+    reach = series.band.reach(draft.sensitivity, replaced=replaced, signed=True)
+    return replace(draft, sensitivity=reach, series=series.draw)
 
 
 def _lowered(
@@ -105,22 +157,9 @@ def _lowered(
     catalog: Catalog,
     spec: ReleaseSpec,
 ) -> LoweredSeries:
-    period = spec.release.period
-    series, kind, own = query.series, kind_of_period(period), span(period)
-    if series is None or kind is None or own is None:
-        raise ValueError("only a query with a series, of a period of the calendar, shares noise with other periods")
-    year = PERIODS_OF_A_YEAR.get(kind)
-    every = periods(series.from_, kind, own[0])
-    skipped = tuple(each for each in every if each in skipped_by(spec, series))
-    planned = PlannedSeries(
-        periods=tuple(each for each in every if each not in skipped),
-        skipped=skipped,
-        sums=series.sums,
-        band=band_of(series, year or 1),
-        year=year,
-        minimize=series.minimize,
-        horizon=series.horizon,
-    )
+    series, planned = query.series, planned_series(spec, query)
+    if series is None or planned is None:
+        raise ValueError("only a query with a series shares noise with other periods")
     needed = {label: measure.quantities(catalog.tables[grouping.table]) for label, measure in measures.items()}
     places = {each: at for at, each in enumerate(dict.fromkeys(each for taken in needed.values() for each in taken))}
     drafts, names, replaced = [], set[str](), spec.privacy.neighboring is Neighboring.REPLACE_ONE
@@ -133,13 +172,22 @@ def _lowered(
         reach = planned.band.reach(one.sensitivity, replaced=replaced, signed=quantity.contribution[0] < 0)
         drafts.append(replace(one, sensitivity=reach, series=planned.draw, part=_part(quantity, needed)))
     fed = {label: tuple(places[each] for each in quantities) for label, quantities in needed.items()}
-    return LoweredSeries(planned, tuple(drafts), fed, _sums(series, measures))
+    return LoweredSeries(planned, tuple(drafts), fed)
 
 
 def _part(quantity: Quantity, needed: Mapping[str, tuple[Quantity, ...]]) -> Fraction:
     """Of the query's budget. A measure divides its part evenly: both halves then move it alike, at its worst."""
     of_each = (Fraction(taken.count(quantity), len(needed) * len(taken)) for taken in needed.values())
     return sum(of_each, Fraction(0))
+
+
+def further_numbers(
+    name: str, query: QuerySpec, catalog: Catalog, measures: Mapping[str, Measure]
+) -> dict[str, ComparedNumber]:
+    """The further numbers of a query: the sums of its series, or what compares its measures."""
+    if query.series is not None:
+        return _sums(query.series, measures)
+    return compared_numbers(name, query, catalog, measures)
 
 
 def _sums(series: SeriesSpec, measures: Mapping[str, Measure]) -> dict[str, ComparedNumber]:
@@ -151,3 +199,16 @@ def _sums(series: SeriesSpec, measures: Mapping[str, Measure]) -> dict[str, Comp
         for label, each in measures.items()
         for which in series.sums
     }
+
+
+def workload_in_series(lowered: LoweredWorkload, query: QuerySpec, spec: ReleaseSpec) -> LoweredWorkload:
+    """A workload as one of a series: its draws are those of the last periods together, its tables have sums."""
+    series, first = planned_series(spec, query), lowered.queries[0]
+    if series is None or query.series is None:
+        raise ValueError("only a query with a series shares noise with other periods")
+    told = {"series": series, "compare": _sums(query.series, first.measures)}
+    return replace(
+        lowered,
+        queries=tuple(each.model_copy(update=told) for each in lowered.queries),
+        drafts=tuple(drawn_in_series(each, series, spec.privacy.neighboring) for each in lowered.drafts),
+    )

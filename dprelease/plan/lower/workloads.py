@@ -32,6 +32,7 @@ from dprelease.plan.lower.alternatives import Form, WorkloadNoise
 from dprelease.plan.lower.invariants import Known
 from dprelease.plan.lower.joint_tables import drawn_together
 from dprelease.plan.lower.lowered_workload import LoweredWorkload, at_rho_one, bounded_together, draws_of
+from dprelease.plan.lower.series import workload_in_series
 from dprelease.plan.lower.unscaled import Together, UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text, goal_of
 from dprelease.privacy.accountants import ACCOUNTANTS
@@ -90,7 +91,7 @@ def lowered_workload(
     sets = tuple(tuple(sorted(place[column] for column in each.columns)) for each in first)
     (label,) = query.measures
     shares = workload_shares(query, spec.hierarchies)
-    relation = spec.privacy.neighboring
+    relation = spec.privacy.neighboring if query.series is None else Neighboring.ADD_REMOVE
     tree = tree_of(catalog, query.levels, levels, table)
     sizes = tuple(table.column(column).cells for column in attributes)
     counted = Count(count="rows", weighted=query.measures[label].weighted)
@@ -158,7 +159,7 @@ def lowered_workload(
     found = (helped.strategy, *found[1:])
     bounds = bounded_together(found[0], sizes, tree) if pure is None else (None,) * len(found[0].parts)
     drafts = tuple(
-        _draft(workload, part, rows, quantity, catalog, relation, each)
+        _draft(workload, part, rows, quantity, catalog, relation, each, grained=query.series is None)
         for part, each in zip(found[0].parts, bounds, strict=True)
     )
     if found[0].undetermined:
@@ -214,8 +215,10 @@ def _draft(
     catalog: Catalog,
     relation: Neighboring,
     together: Together | None,
+    *,
+    grained: bool = True,
 ) -> UnscaledStep:
-    """One draw: the counts of a table, or of its residual.
+    """One draw: the counts of a table, or of its residual; not ``grained``: on the lattice of a band alone.
 
     Draws that are bounded together are read as Gaussian noise, all of them or none, which takes scales of many steps:
     tables are on a fine lattice there, too.
@@ -230,7 +233,10 @@ def _draft(
         table, offset = catalog.tables[workload.table], len(by) - len(part.axes)
         shape = tuple(table.column(column).cells for column in by)
         axes = tuple(range(offset, len(by))) if part.residual else ()
-        residual, most = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes)), _rows(grouping, catalog)
+        residual, most = (
+            Residual(shape=shape, axes=axes, grain=grain_for(shape, axes) if grained else 1),
+            _rows(grouping, catalog),
+        )
         reach = residual_sensitivity(residual, most, relation, quantity.each)
         if together is not None:  # of one row, in counts
             together = together._replace(common=together.common * (most * quantity.each * residual.divisor) ** 2)
@@ -361,6 +367,8 @@ def lowered_with_each_noise(
     goal = goal_of(query, privacy.budget.delta)
     if privacy.noise != "laplace" and privacy.budget.delta:
         found["gaussian"] = lowered_workload(name, query, goal, spec, catalog, known)
+    if query.series is not None:
+        return {noise: workload_in_series(each, query, spec) for noise, each in found.items()}
     if privacy.noise != "gaussian":
         beside = found.get("gaussian")
         epsilon = _epsilon_of(name, spec)

@@ -10,7 +10,6 @@ the matrix again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -22,18 +21,22 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.measures import Expected
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.verify.mathematics.mirrored_line import (
+    MIRRORED,
+    MOST_KEYS,
+    MOST_MIRRORED,
+    unrolled,
+    worst_mirrored,
+)
 from dprelease.plan.verify.reach import bounds_of, cells_of_step, counts_as_said, heaviest, require
 from dprelease.plan.verify.units import Bounds, derived
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["check_factor", "check_ranges", "expected_of_sums", "half_width"]
+__all__ = ["check_factor", "check_ranges", "expected_of_sums", "half_width", "one_unit_comes", "worst_of_sums"]
 
 _COMPARED = 128  # keys up to which every two columns are compared; beyond, a matrix has no negative entries
-_MOST_KEYS = 4096
-_LEAST_GRAIN, _MOST, _MOST_MIRRORED = 1024, 2**20, 2**24
-_MIRRORED = {"mirrored_prefixes": 1, "mirrored_ranges": -1}  # the sign of what comes back from the first end
-_LEAST_EIGENVALUE = 1.0  # of a mirrored line: doubles err by far less
+_LEAST_GRAIN, _MOST = 1024, 2**20
 _TOLERANCE = 1e-9
 _NORMAL = Fraction(2)  # the scale from which on sums of draws are as good as normal
 
@@ -55,6 +58,33 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     Raises:
         BrokenPromiseError: If the step claims anything else, or is no count of rows behind discrete Gaussian noise.
     """
+    matrix, aggregate = _checked(plan, step), step.aggregate
+    found = [_of_step(plan, step, matrix, plan.neighboring)]
+    bounds = bounds_of(plan, aggregate, once=False)
+    if aggregate.quantity.is_counted and bounds.per_group < bounds.rows:
+        found.append(_apart(found[0], bounds))  # plans from before that was told claim the first
+    require(step.sensitivity in found, f"{step.id} claims another sensitivity than its matrix has")
+
+
+def one_unit_comes(plan: ReleasePlan, step: Step) -> tuple[Sensitivity, int]:
+    """How far one unit that comes or goes moves the combinations of one table, and the largest sum along a row.
+
+    Raises:
+        BrokenPromiseError: The step has no matrix along a column, as for :func:`check_factor`.
+    """
+    require(not step.aggregate.quantity.is_counted, f"{step.id} has classes of values")
+    matrix = _checked(plan, step)
+    largest = max(int(np.abs(row, dtype=np.int64).sum()) for row in matrix)
+    return _of_step(plan, step, matrix, Neighboring.ADD_REMOVE), largest
+
+
+def _of_step(plan: ReleasePlan, step: Step, matrix: Whole, relation: Neighboring) -> Sensitivity:
+    rows, each = bounds_of(plan, step.aggregate, once=False).rows, heaviest(plan, step, step.aggregate.quantity)
+    return _derived(matrix, (step.cells or 0) // len(matrix), rows, each, relation)
+
+
+def _checked(plan: ReleasePlan, step: Step) -> Whole:
+    """The matrix of a draw along a column, derived again; everything but the sensitivity is held against it."""
     factor, aggregate = step.factor, step.aggregate
     require(factor is not None, f"{step.id} has no factor")
     assert factor is not None  # noqa: S101 - just required
@@ -67,7 +97,7 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     require(factor.shape == shape, f"{step.id} has a factor for a table of another shape")
     require(step.cells == math.prod(shape), f"{step.id} has another number of cells")
     require(0 <= factor.axis < len(shape), f"{step.id} has a factor along a column that it does not have")
-    finest = _MOST_MIRRORED if factor.kind in _MIRRORED else _MOST
+    finest = MOST_MIRRORED if factor.kind in MIRRORED else _MOST
     require(_LEAST_GRAIN <= factor.grain <= finest, f"{step.id} has a lattice that is too coarse or too fine")
     keys = shape[factor.axis]
     matrix = _written(factor, keys)
@@ -75,12 +105,7 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     assert matrix is not None  # noqa: S101 - just required
     same = factor.matrix.shape == matrix.shape and bool((factor.matrix == matrix).all())
     require(same, f"{step.id} would draw by another matrix than its factor says")
-    bounds = bounds_of(plan, aggregate, once=False)
-    each = heaviest(plan, step, aggregate.quantity)
-    found = [_derived(matrix, math.prod(shape) // keys, bounds.rows, each, plan.neighboring)]
-    if aggregate.quantity.is_counted and bounds.per_group < bounds.rows:
-        found.append(_apart(found[0], bounds))  # plans from before that was told claim the first
-    require(step.sensitivity in found, f"{step.id} claims another sensitivity than its matrix has")
+    return matrix
 
 
 def _shape_of_cells(plan: ReleasePlan, step: Step) -> tuple[int, ...]:
@@ -108,7 +133,7 @@ def _shape_of_classes(plan: ReleasePlan, step: Step) -> tuple[int, int]:
         classes = len(quantity.starts)
     else:
         classes = 1 + math.floor(Fraction(quantity.high - quantity.low, quantity.grain))
-    require(2 <= classes <= _MOST_KEYS, f"{step.id} has too few or too many classes")
+    require(2 <= classes <= MOST_KEYS, f"{step.id} has too few or too many classes")
     require(step.factor is not None and step.factor.axis == 1, f"{step.id} has a factor that is not along its classes")
     return cells_of_step(plan, step.aggregate) or 0, classes
 
@@ -116,9 +141,9 @@ def _shape_of_classes(plan: ReleasePlan, step: Step) -> tuple[int, int]:
 def _written(factor: Factor, keys: int) -> Whole | None:
     """The matrix by what the plan says; None where that is no matrix of whole numbers that are small enough."""
     if factor.kind == "root":
-        return _root(keys, factor.grain) if factor.rows is None and keys <= _MOST_KEYS else None
-    if factor.kind in _MIRRORED:
-        return _unrolled(factor, keys)
+        return _root(keys, factor.grain) if factor.rows is None and keys <= MOST_KEYS else None
+    if factor.kind in MIRRORED:
+        return unrolled(factor, keys)
     rows = factor.rows or ()
     if keys > _COMPARED or len(rows) != keys or any(len(row) != keys for row in rows):
         return None
@@ -149,41 +174,6 @@ def _root(keys: int, grain: int) -> Whole:
         found[row, : row + 1] = over // (2 * norms[: row + 1])
     found.flags.writeable = False
     return found
-
-
-@lru_cache(maxsize=1)  # one of 4,096 keys takes 67 MB
-def _unrolled(factor: Factor, keys: int) -> Whole | None:
-    """The matrix of a mirrored line: what a row sends to both sides, and what comes back from mirrors outside.
-
-    The line goes on without end: even around 0; for ranges even around n + 1 too, where it is 0, and for prefixes odd
-    around n + 1/2. An entry is what stands at the distance i - j, plus or minus at that to the image in the first end.
-    """
-    line, times, sign = factor.line or (), factor.times or (), _MIRRORED[factor.kind]
-    if factor.rows is not None or not 1 <= keys <= _MOST_KEYS or (len(line), len(times)) != (keys + 1, keys):
-        return None
-    falls = list(line) == sorted(line, reverse=True) and line[-1] >= 0
-    if not falls or min(times) < 1 or 2 * line[0] * max(times) > _MOST_MIRRORED:
-        return None
-    endless, each = _endless(line, sign), np.array(times, dtype=np.int64)
-    before = np.concatenate([endless[1 - keys :], endless[:keys]])[::-1]  # at the distances n - 1, n - 2, ..., 1 - n
-    found, image = np.empty((keys, keys), dtype=np.int32), 1 if sign > 0 else 2  # no entry is above 2^24
-    for at, row in enumerate(found):
-        near, far = before[keys - 1 - at : 2 * keys - 1 - at], endless[at + image : at + image + keys]
-        row[...] = (near + sign * far) * each
-    found.flags.writeable = False
-    return found
-
-
-def _endless(line: Sequence[int], sign: int) -> Whole:
-    """One period of a line that is mirrored for ever, from 0 on: 2 n + 2 numbers for ranges, 4 n + 2 for prefixes."""
-    keys = len(line) - 1
-    found = dict(enumerate(line))
-    if sign < 0:
-        found |= {keys + 1: 0, **{2 * keys + 2 - at: line[at] for at in range(1, keys + 1)}}
-    else:
-        found |= {2 * keys + 1 - at: -line[at] for at in range(keys + 1)}
-        found |= {4 * keys + 2 - at: found[at] for at in range(1, 2 * keys + 1)}
-    return np.array([found[at] for at in range(len(found))], dtype=np.int64)
 
 
 def _derived(matrix: Whole, slices: int, rows: int, each: int, neighboring: Neighboring) -> Sensitivity:
@@ -293,16 +283,19 @@ def expected_of_sums(plan: ReleasePlan, query: PlannedQuery, step: Step) -> Expe
         query: With ranges.
         step: That feeds it.
     """
+    error = math.sqrt(worst_of_sums(plan, query, step) * float(step.law.variance)) * (1 - _TOLERANCE)
+    return Expected(standard_error=error, margin=half_width(plan, step.scale) * error)
+
+
+def worst_of_sums(plan: ReleasePlan, query: PlannedQuery, step: Step) -> float:
+    """The largest variance of a published sum of a table, per variance of one number that is drawn."""
     assert query.ranges is not None  # noqa: S101 - asked for by the caller
     keys = len(plan.catalog.tables[query.table].column(query.ranges.of).keys or ())
     matrix = None if step.factor is None else _written(step.factor, keys)
     require(step.factor is None or matrix is not None, f"{query.name} has a draw whose matrix makes no sense")
-    if step.factor is not None and matrix is not None and step.factor.kind in _MIRRORED:
-        worst = _worst_mirrored(step.factor, matrix, query.ranges.which)
-    else:
-        worst = _worst(keys, matrix, query.ranges.which)
-    error = math.sqrt(worst * float(step.law.variance)) * (1 - _TOLERANCE)
-    return Expected(standard_error=error, margin=half_width(plan, step.scale) * error)
+    if step.factor is not None and matrix is not None and step.factor.kind in MIRRORED:
+        return worst_mirrored(step.factor, matrix, query.ranges.which)
+    return _worst(keys, matrix, query.ranges.which)
 
 
 def half_width(plan: ReleasePlan, smallest: Fraction) -> float:
@@ -326,64 +319,6 @@ def _worst(keys: int, matrix: Whole | None, which: str) -> float:
     together += alone
     together += alone[:, None]
     return max(float(alone.max()), float(together.max()))
-
-
-def _worst_mirrored(factor: Factor, matrix: Whole, which: str) -> float:
-    """The largest variance of a sum, per variance of one number, for F = F0 diag(times) of a mirrored line.
-
-    The variance of cells a to b is that of a to b - 1, more twice the sum of row b of the covariance from a to b, less
-    its diagonal.
-    """
-    times, sign = np.array(factor.times, dtype=np.float64), _MIRRORED[factor.kind]
-    inverse, keys = _inverse_squared(factor, matrix), len(times)
-    variances, worst = np.zeros(keys), 0.0
-    both = np.concatenate([inverse[keys - 1 : 0 : -1], inverse[:keys]])
-    image = 1 if sign > 0 else 2
-    for last in range(keys):
-        row = both[keys - 1 - last : keys] + sign * inverse[last + image : 2 * last + image + 1]
-        row /= times[last] * times[: last + 1]
-        if which == "prefixes":
-            variances[0] += 2 * row.sum() - row[last]
-            worst = max(worst, float(variances[0]))
-            continue
-        variances[: last + 1] += 2 * np.cumsum(row[::-1])[::-1] - row[last]
-        worst = max(worst, float(variances[: last + 1].max()))
-    return worst
-
-
-def _inverse_squared(factor: Factor, matrix: Whole) -> Reals:
-    """One period of the line of F0^-2, from 0 to its middle and beyond, as far as entries reach.
-
-    The eigenvectors of F0 are cosines or sines, and its eigenvalues and the line of F0^-2 sums of cosines, which a fast
-    Fourier transform adds up to the last digits of doubles. That line makes a matrix R which has the same eigenvectors,
-    none of which is 0 in the first cell, so that it is told by its first column: R is F0^-2 if F0 F0 R has the first
-    column 1, 0, ..., 0, and it is multiplied out.
-
-    Raises:
-        BrokenPromiseError: If F0 may have no inverse, or R is not that of its square.
-    """
-    times = np.array(factor.times, dtype=np.float64)
-    keys, sign = len(times), _MIRRORED[factor.kind]
-    endless = _endless(factor.line or (), sign).astype(np.float64)
-    steps = np.arange(1, 2 * keys, 2) if sign > 0 else np.arange(1, keys + 1)  # of 2 pi / period: the frequencies
-    places = np.arange(keys + 1 if sign > 0 else keys + 2)
-    values = np.fft.rfft(endless).real[steps] / (2 if sign > 0 else 1)
-    require(bool(values.min() > _LEAST_EIGENVALUE), "a mirrored line has no inverse for certain")
-    spread = np.zeros(len(endless) // 2 + 1)
-    spread[steps] = values**-2.0
-    found = np.fft.irfft(spread, len(endless))[: len(places)] * (2 if sign > 0 else 1)
-    found = np.concatenate([found, -found[::-1] if sign > 0 else found[-2::-1]])
-    image = 1 if sign > 0 else 2
-    first = found[:keys] + sign * found[image : image + keys]
-    again = _times(matrix, _times(matrix, first / times) / times)
-    require(bool(np.abs(again - (places[:keys] == 0)).max() < _TOLERANCE), "the inverse of a mirrored line is another")
-    return found
-
-
-def _times(matrix: Whole, column: Reals) -> Reals:
-    """Their product, in bands of rows: as doubles the whole of a large matrix would take 134 MB."""
-    starts = range(0, len(matrix), _BLOCK)
-    return np.concatenate([matrix[at : at + _BLOCK].astype(np.float64) @ column for at in starts])
 
 
 def _solved(above: Reals) -> Reals:

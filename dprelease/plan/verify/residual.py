@@ -22,7 +22,7 @@ from dprelease.plan.verify.reach import bounds_of, heaviest, require
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["check_residual"]
+__all__ = ["check_residual", "one_unit_comes_to_residual"]
 
 _WRITTEN_OUT = 48  # cells of a table of which every pair of columns is compared
 
@@ -40,6 +40,25 @@ def check_residual(plan: ReleasePlan, step: Step) -> None:
     Raises:
         BrokenPromiseError: If the step claims anything else, or is no count of rows behind discrete Gaussian noise.
     """
+    require(
+        step.sensitivity == _of_step(plan, step, plan.neighboring),
+        f"{step.id} claims another sensitivity than its contrasts have",
+    )
+
+
+def one_unit_comes_to_residual(plan: ReleasePlan, step: Step) -> tuple[Sensitivity, int]:
+    """How far one unit that comes or goes moves the contrasts of one table, and by how much these grow.
+
+    Raises:
+        BrokenPromiseError: It is no residual, as for :func:`check_residual`.
+    """
+    found = _of_step(plan, step, Neighboring.ADD_REMOVE)
+    assert step.residual is not None  # noqa: S101 - just derived
+    return found, step.residual.grain * math.prod(2 * (step.residual.shape[at] - 1) for at in step.residual.axes)
+
+
+def _of_step(plan: ReleasePlan, step: Step, relation: Neighboring) -> Sensitivity:
+    """The sensitivity of a step that is a residual, and no other thing."""
     residual, aggregate = step.residual, step.aggregate
     require(residual is not None, f"{step.id} is no residual")
     assert residual is not None  # noqa: S101 - just required
@@ -59,8 +78,7 @@ def check_residual(plan: ReleasePlan, step: Step) -> None:
     require(residual.grain >= 1, f"{step.id} has a lattice without a grain")
     rows = bounds_of(plan, aggregate, once=False).rows
     each = heaviest(plan, step, aggregate.quantity)
-    derived = _derived(shape, residual.axes, residual.grain, rows, each, plan.neighboring)
-    require(step.sensitivity == derived, f"{step.id} claims another sensitivity than its contrasts have")
+    return _derived(shape, residual.axes, residual.grain, rows, each, relation)
 
 
 def _derived(

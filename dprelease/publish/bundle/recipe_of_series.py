@@ -23,6 +23,18 @@ _WORDS = (
     "part of a step for the rounding of each period.",
 )
 
+_COMBINED = (
+    "What is so made of the draws of a query with `ranges` are not its numbers but combinations of its cells, the y "
+    "that stand there, in steps of their lattice: of each period solve F x = y, add up as it is said there, and round "
+    f"each number to the nearest of {PARTS} parts. A sum is that of the rounded numbers of its last `count` periods.",
+)
+
+_RECONCILED = (
+    "What is so made of the draws of a query with `marginals` are not its numbers but those of its draws, in steps of "
+    "their lattices: of each period make the tables as `workloads` says, with these in the place of what the steps "
+    f"hold, and round each number to the nearest of {PARTS} parts. A sum is that of the rounded numbers of its last "
+    "`count` periods. Variances are those that `workloads` says, times the sum of the squares of the weights w_k.",
+)
 
 _MADE = (
     "A measure under `made` is its formula, in which x1, x2, ... are the rounded numbers of a period in grid steps, "
@@ -34,35 +46,42 @@ _MADE = (
 def recipe_of_series(plan: ReleasePlan) -> list[dict[str, Any]]:
     """The queries whose periods share their noise."""
     found = []
-    for query in plan.queries:
+    for name, query in {query.workload or query.name: query for query in plan.queries if query.series}.items():
         series = query.series
         if series is None:
             continue
-        steps = {label: plan.step(feeds[0].step) for label, feeds in query.inputs.items() if len(feeds) == 1}
+        steps = [(label, plan.step(feeds[0].step)) for label, feeds in query.inputs.items() if len(feeds) == 1]
+        if query.workload is not None:
+            steps = [(label, plan.step(step)) for label in query.measures for step in plan.fed_by(query)]
         made = [_made(plan, query, label) for label, feeds in query.inputs.items() if len(feeds) > 1]
         sums = [
             {
-                "number": name,
+                "number": number,
                 "of": asked.measure,
                 "count": series.length(asked.sum_of) if asked.sum_of else None,
             }
-            for name, asked in query.compare.items()
+            for number, asked in query.compare.items()
         ]
         found.append(
             {
-                "query": query.name,
+                "query": name,
                 "periods": list(series.periods),
                 "band": list(series.band.coefficients),
                 "draws": [
                     {"measure": label, "step": step.id, "grid": str(step.parts[0].grid), "scale": str(step.scale)}
-                    for label, step in steps.items()
+                    for label, step in steps
                 ],
                 "sums": sums,
                 **({"made": made} if made else {}),
-                "words": [*_WORDS, *(_MADE if made else ())],
+                "words": [*_WORDS, *(_MADE if made else ()), *_combined(query)],
             }
         )
     return found
+
+
+def _combined(query: PlannedQuery) -> tuple[str, ...]:
+    """What is done with combinations of cells, of each period and then of several."""
+    return _RECONCILED if query.workload is not None else _COMBINED if query.ranges is not None else ()
 
 
 def _made(plan: ReleasePlan, query: PlannedQuery, label: str) -> dict[str, Any]:

@@ -109,7 +109,13 @@ def _plain(plan: ReleasePlan) -> list[PlannedQuery]:
 
 
 def _covariances(plan: ReleasePlan) -> dict[str, Any]:
-    return {"format": 1, "words": _WORDS, "workloads": [_of_workload(plan, each) for each in plan.workloads]}
+    return {"format": 1, "words": _WORDS, "workloads": [_of_workload(plan, each) for each in _alone(plan)]}
+
+
+def _alone(plan: ReleasePlan) -> list[Workload]:
+    """The workloads without a series: of one with it the numbers of a period are no draws of that period."""
+    shared = {query.workload for query in plan.queries if query.series is not None}
+    return [each for each in plan.workloads if each.name not in shared]
 
 
 def _of_workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:

@@ -340,7 +340,7 @@ def _accounts(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
         heads,
         tuple(tuple(row[name] for name in names) for row in every),
     )
-    for text in (*apart(plan), *shared_words(plan)):
+    for text in (*apart(plan), *shared_words(plan, replaces=facts.restates is not None)):
         yield BlockText(text)
 
 

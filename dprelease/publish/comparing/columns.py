@@ -59,6 +59,8 @@ def _with_columns(
     inputs: Inputs,
     known: Mapping[str, tuple[ReleasePlan, Inputs]],
 ) -> PublishedTable:
+    if query.series is not None and len(table.measures) > len(query.measures):
+        return table  # made of combinations of cells, whose sums are made with it
     if query.series is not None:
         return replace(table, measures=(*table.measures, *period_sums(plan, query, table, inputs)))
     now = Levels.of(plan, query, inputs)

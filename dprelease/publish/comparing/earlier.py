@@ -99,9 +99,7 @@ def draws_of(earlier: Mapping[str, EarlierRelease]) -> dict[str, Mapping[str, tu
 
 def taken_steps(plan: ReleasePlan, names: set[str]) -> tuple[str, ...]:
     """The steps of a plan that feed these queries."""
-    feeds = [
-        feed.step for query in plan.queries if query.name in names for each in query.inputs.values() for feed in each
-    ]
+    feeds = [step for query in plan.queries if query.name in names for step in plan.fed_by(query)]
     feeds += [
         feed.step for query in plan.queries if query.name in names and query.totals for feed in query.totals.feeds
     ]

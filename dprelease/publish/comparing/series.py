@@ -43,7 +43,7 @@ def with_sums(plan: ReleasePlan, tables: Sequence[PublishedTable], inputs: Input
     shared = {query.name: query for query in plan.queries if query.series is not None}
     return tuple(
         replace(table, measures=(*table.measures, *period_sums(plan, shared[table.name], table, inputs)))
-        if table.name in shared
+        if table.name in shared and len(table.measures) == len(shared[table.name].measures)  # else it has them already
         else table
         for table in tables
     )
@@ -210,8 +210,10 @@ def _made_of(plan: ReleasePlan, inputs: Inputs, table: str, name: str) -> _MadeO
     asked = query.compare.get(name)
     feeds = query.inputs[name if asked is None else asked.measure]
     length = 1 if asked is None or asked.sum_of is None else query.series.length(asked.sum_of)
+    if len(feeds) != 1 or query.ranges is not None or length is None:
+        return None
     step = plan.step(feeds[0].step)
-    if len(feeds) > 1 or length is None or step.series is None or step.id not in inputs.periods:
+    if step.series is None or step.id not in inputs.periods:
         return None
     periods = dict(zip(query.series.periods, inputs.periods[step.id], strict=True))
     return _MadeOf(query, step, step.series, length, periods)

@@ -40,7 +40,7 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
 def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
     told = {name: query.compare[name] for name in shown if name in query.compare}
     sums = {name: len(query.inputs[each.measure]) for name, each in told.items() if each.kind == "sum"}
-    names = [shown[name] for name, taken in sums.items() if taken == 1]
+    names = [shown[name] for name, taken in sums.items() if taken <= 1]
     made = [shown[name] for name, taken in sums.items() if taken > 1]
     if names:
         yield phrase_many(
@@ -171,7 +171,7 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
         for each in facts.earlier
         if each.period not in shared
     ]
-    found += shared_words(plan)
+    found += shared_words(plan, replaces=facts.restates is not None)
     known = {each.period for each in facts.earlier} | shared
     missing = [each for each in needed_periods(plan) if each not in known]
     if missing:
@@ -184,9 +184,14 @@ def earlier_words(plan: ReleasePlan, facts: Facts) -> list[str]:
     return found
 
 
-def shared_words(plan: ReleasePlan) -> Iterator[str]:
-    """What was charged when, of queries whose periods share their noise."""
-    for query in plan.queries:
+def shared_words(plan: ReleasePlan, *, replaces: bool) -> Iterator[str]:
+    """What was charged when, of queries whose periods share their noise.
+
+    Args:
+        plan: That was charged.
+        replaces: Whether the release takes the place of another one of its period, which was drawn before.
+    """
+    for name, query in {query.workload or query.name: query for query in plan.queries if query.series}.items():
         series = query.series
         if series is None:
             continue
@@ -195,16 +200,24 @@ def shared_words(plan: ReleasePlan) -> Iterator[str]:
             "The periods of {name} share their noise since {first}. This release is charged now for all draws that "
             "will ever read the rows of {period}: its own, and those of as many as {later} periods after it, by the "
             "same plan.",
-            name=query.name,
+            name=name,
             first=series.periods[0],
             period=series.periods[-1],
             later=series.band.periods - 1,
         )
-        if read:
+        if read and replaces:
+            yield phrase(
+                "It replaces a release of {period} that was charged before, so that its draw of {name} is one more: it "
+                "is charged in full for {periods} again, too, of which it reads the rows.",
+                period=series.periods[-1],
+                name=name,
+                periods=", ".join(read),
+            )
+        elif read:
             yield phrase(
                 "For its draw of {name} the rows of {periods} were read again, which was charged with the releases of "
                 "those periods. What was measured for earlier periods is public, and costs nothing to use.",
-                name=query.name,
+                name=name,
                 periods=", ".join(read),
             )
         yield from _skipped(query)

@@ -14,11 +14,13 @@ import numpy.typing as npt
 from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
+from dprelease.publish.comparing.along import lines_again, sums_again
 from dprelease.publish.comparing.series import values_again
+from dprelease.publish.comparing.tables_of_series import errors_over_periods
 from dprelease.publish.csv_text import written
 from dprelease.publish.derive.replicate import again, errors_again, periods_again
 from dprelease.publish.derive.sql import Derivation
-from dprelease.publish.measured import Inputs, sums_again
+from dprelease.publish.measured import Inputs
 from dprelease.publish.totals import totals_again
 
 __all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "replicated"]
@@ -161,13 +163,21 @@ def replicated(
     for start in range(0, REPLICATES, size):
         count = min(size, REPLICATES - start)
         fresh = Inputs(noisy=again(noisy, count, chance), keys=inputs.keys, ranked=inputs.ranked)
+        steps |= {step for query in queries for step in plan.fed_by(query)}
         periods = periods_again(plan, inputs, count, chance) if steps & set(plan.series) else {}
         made = []
         errors: dict[str, Floats] = {}
+        shared: dict[str, dict[str, Floats]] = {}
         for workload in plan.workloads:
             if wanted := [query.name for query in queries if query.workload == workload.name]:
-                errors |= errors_again(plan, workload, wanted, count, chance)
+                if any(query.series is not None for query in queries if query.name in wanted):
+                    shared |= errors_over_periods(plan, workload, wanted, _moved(inputs, periods, count), count)
+                else:
+                    errors |= errors_again(plan, workload, wanted, count, chance)
         for query in queries:
+            if query.name in shared:
+                made.append(_shown(known[query.name], _errant(known[query.name], shared[query.name], count), count))
+                continue
             if query.workload is not None:
                 table = known[query.name]
                 (only,) = table.measures
@@ -176,7 +186,8 @@ def replicated(
                 continue
             if query.series is not None:
                 table = known[query.name]
-                values = values_again(plan, query, inputs, periods, table.cells * count)
+                summed = lines_again(plan, query, periods) if query.ranges is not None and periods else None
+                values = summed or values_again(plan, query, inputs, periods, table.cells * count)
                 made.append(_shown(table, values, count))
                 continue
             drawn = {name: feeds for name, feeds in query.inputs.items() if lawless.isdisjoint(f.step for f in feeds)}
@@ -198,6 +209,21 @@ def replicated(
                 values = totals_again(plan, query, fresh.noisy, count)
             made.append(_shown(table, values, count))
         yield count, made
+
+
+def _moved(inputs: Inputs, again: Mapping[str, Sequence[Any]], count: int) -> dict[str, list[Any]]:
+    """By draw and period how far each replicate of a number is from it, in parts."""
+    return {
+        name: [fresh - np.tile(each, count) for each, fresh in zip(inputs.periods[name], periods, strict=True)]
+        for name, periods in again.items()
+        if name in inputs.periods
+    }
+
+
+def _errant(table: PublishedTable, errors: Mapping[str, Floats], count: int) -> dict[str, Floats]:
+    """The numbers of a table with the errors of each replicate; those that have none have no value either."""
+    none = np.full(table.cells * count, np.nan)
+    return {each.name: np.tile(each.value, count) + errors.get(each.name, none) for each in table.measures}
 
 
 def _shown(table: PublishedTable, values: Mapping[str, Floats], count: int) -> PublishedTable:

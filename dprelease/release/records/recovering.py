@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from dprelease.ledger import Charge, Evidence, Ledger, PublishedBundle
 from dprelease.ledger.model.entry import LedgerEntry, Recovered
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts
+from dprelease.plan.explain.series_terms import periods_charged
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular
@@ -63,7 +65,9 @@ def evidence_of(published: PublishedBundle) -> Evidence:
         plan = ReleasePlan.from_canonical(read_regular(folder / "plan.json", LARGEST_PLAN))
         verify(plan)
         if not plan.release.revision:
-            return Evidence(published, _charges(plan), before=plan.is_older is not False)
+            said = json.loads(read_regular(folder / "accounting.json", LARGEST_PLAN))
+            periods = periods_charged(plan, again=said.get("restates") is not None)
+            return Evidence(published, _charges(plan), before=plan.is_older is not False, periods=periods)
         first = plan.at_revision(0)
         verify(first)
         return Evidence(published, paid=(first.fingerprint(), _charges(first)), before=first.is_older is not False)

@@ -32,10 +32,8 @@ _BESIDE: Mapping[str, str] = {
     "except_": "leave it out, or write the cells as keys of one column",
     "top_k": "write one query for the list, and one for the series",
     "suppress": "leave it out, or write `publish: {unreliable: {relative_error_above: 0.5}}`",
-    "marginals": "write the table as a query by columns",
     "levels": "leave it out; a level can be one of `by`",
     "shares": "leave it out; `share` is the query's part of the budget",
-    "ranges": "write one query for the sums along a column, and one for the series",
     "totals": "write a query by the columns of the total, with a `series` of its own",
     "compare": "leave it out: noise is shared by the periods, so that a comparison needs all of their draws",
     "bounds": "bound the rows of a unit in the table, with `truncate: first` or `last`",
@@ -82,8 +80,9 @@ def check_series(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
         if getattr(query, field):
             findings.add("DPR-S762", (*at, field.rstrip("_")), "stands beside `series`", hint, here)
     _check_whole_release(spec, name, here, findings)
-    if query.marginals is not None or query.top_k is not None:
+    if query.top_k is not None:
         return  # the rest is meant for one of the two
+    _check_combined(spec, query, at, findings)
     _check_measures(query, at, findings)
     check_gaussian(spec, here, "DPR-S764", "a query without `series`", findings)
     kind = _check_periods(spec, series, here, findings)
@@ -94,9 +93,28 @@ def check_series(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     _check_names(query, series, at, findings)
 
 
+def _check_combined(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
+    """What does not go with draws of combinations of cells: those of `ranges` and `marginals`."""
+    here: Path = (*at, "series")
+    if query.target and (query.ranges is not None or query.marginals is not None):
+        kind = "marginals" if query.ranges is None else "ranges"
+        says = f"stands beside `series` and `{kind}`, of which the errors of a series without end are not planned for"
+        findings.add("DPR-S762", (*at, "target"), says, "write `share`, the query's part of the budget", here)
+    if query.marginals is None:
+        return
+    if set(spec.postprocess or ("consistent",)) != {"consistent"}:
+        says = (
+            "does more than make tables consistent, and what is made whole or non-negative does not add up over periods"
+        )
+        findings.add("DPR-S762", ("postprocess",), says, "write `postprocess: [consistent]`", here)
+    if spec.invariants:
+        says = "stand beside `series` and `marginals`, whose tables would follow from them in some periods only"
+        findings.add("DPR-S762", ("invariants",), says, "leave one of the two out", here)
+
+
 def _check_names(query: QuerySpec, series: SeriesSpec, at: Path, findings: Findings) -> None:
     """Sums are told apart from all other columns; capitals do not tell names apart."""
-    taken = {name.lower() for name in query.by}
+    taken = {name.lower() for name in (*query.by, *(query.marginals.attributes if query.marginals else ()))}
     for label in query.measures:
         taken |= {f"{label}{end}".lower() for end in ("", "_se", "_margin", "_lower", "_upper", "_status")}
     for label in query.measures:
@@ -140,8 +158,6 @@ def _check_measures(query: QuerySpec, at: Path, findings: Findings) -> None:
         elif getattr(measure, "chosen_clip", None) is not None:
             says = "has a clip that noise chooses, and that of a series is the same in all periods"
             findings.add("DPR-S763", (*here, "clip"), says, "write a clip of two numbers, such as one that was chosen")
-        elif measure.weighted:
-            findings.add("DPR-S763", (*here, "weighted"), "weighs rows, of which no series is made yet", "leave it out")
 
 
 def _no_sums(query: QuerySpec, ratio: Measure) -> str:
@@ -233,8 +249,6 @@ def _check_rows(name: str, table: TableSpec, here: Path, findings: Findings) -> 
     if any(join.table is not None for join in table.join):
         hint = "join the columns before, in the data"
         findings.add("DPR-S767", here, "is of a table with confidential joins, of which none is made yet", hint, at)
-    if table.weight is not None:
-        findings.add("DPR-S767", here, "is of a weighted table, of which none is made yet", "leave `weight` out", at)
     if table.unit_id is not None and table.bounds is not None and table.bounds.truncate == "sample":
         hint = "write `truncate: first` or `last` with `order_by`, so that the same rows stay whenever they are read"
         says = "is of a table of which another sample of a unit's rows would stay at every reading"

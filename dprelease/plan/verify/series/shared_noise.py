@@ -20,12 +20,14 @@ import numpy.typing as npt
 from dprelease.measures import Measure
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Output, PlannedQuery, PlannedSeries, ReleasePlan, Step
-from dprelease.plan.verify.reach import bounds_of, cells_of_step, ends_of, require
+from dprelease.plan.verify.factor import one_unit_comes, worst_of_sums
+from dprelease.plan.verify.reach import bounds_of, cells_of_step, ends_of, heaviest, require
+from dprelease.plan.verify.residual import one_unit_comes_to_residual
 from dprelease.plan.verify.units import derived
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["check_shared", "check_shared_step", "check_sums"]
+__all__ = ["check_shared", "check_shared_step", "check_sums", "check_table_of_series"]
 
 _MOST_PERIODS, _LEAST, _MOST = 24, 2**10, 2**20
 _LARGEST, _LEAST_COUNT = 2**61, 2**32
@@ -51,23 +53,32 @@ def check_shared_step(plan: ReleasePlan, step: Step) -> None:
     )
     require(max(map(abs, numbers)) <= _MOST, f"{step.id} weights periods by huge numbers")
     require(step.mechanism == "discrete_gaussian", f"{step.id} is of a series behind another noise than planned for it")
-    others = (step.joined, step.gauge, step.choosing, step.selecting, step.residual, step.pieces, step.factor)
+    others = (step.joined, step.gauge, step.choosing, step.selecting, step.pieces)
     more = (step.common, step.clipped_by, step.above, step.tables)
     require(not any((*others, *more)) and not step.replaced, f"{step.id} is of a series and of another kind, too")
     require(not aggregate.private and aggregate.excluding is None, f"{step.id} is of a series without all of its cells")
     unbounded = aggregate.max_groups is None and aggregate.max_rows_per_group is None
     require(unbounded, f"{step.id} is of a series and leaves out other rows at every reading")
     quantity = aggregate.quantity
-    known = quantity.kind in ("rows", "nonnull", "units", "sum") and quantity.weight is None and quantity.chosen is None
+    known = quantity.kind in ("rows", "nonnull", "units", "sum") and quantity.chosen is None
     require(known, f"{step.id} is of a series and neither a count nor a sum")
     require(step.cells == cells_of_step(plan, aggregate), f"{step.id} has another number of cells")
+    growth = sum(map(abs, numbers))
     once = quantity.kind == "units" or quantity.per == "unit_cell"
-    ends = ends_of(quantity)
+    ends = [heaviest(plan, step, quantity) * end for end in ends_of(quantity)]  # a row that weighs w is w rows
     one = derived(bounds_of(plan, aggregate, once), min(ends), max(ends), Neighboring.ADD_REMOVE)
-    found = _of_a_column(numbers, one, plan.neighboring, signed=min(ends) < 0)
+    signed = min(ends) < 0
+    if step.factor is not None:  # combinations of cells, which may be of either sign
+        one, row_sum = one_unit_comes(plan, step)
+        growth, signed = growth * row_sum, True
+    if step.residual is not None:
+        one, row_sum = one_unit_comes_to_residual(plan, step)
+        growth *= row_sum
+    signed = signed or step.id in {take.step for each in plan.workloads for take in each.takes}
+    found = _of_a_column(numbers, one, plan.neighboring, signed=signed)
     require(step.sensitivity == found, f"{step.id} claims another sensitivity than the column of its period has")
     require(found.l2_squared >= one.l2_squared * _LEAST**2, f"{step.id} has a lattice that is too coarse")
-    require(_LEAST_COUNT * sum(map(abs, numbers)) <= _LARGEST, f"{step.id} would clamp small numbers")
+    require(_LEAST_COUNT * growth <= _LARGEST, f"{step.id} would clamp small numbers")
     require(_LARGEST + 11 * step.scale <= 2**63 - 1, f"{step.id} has noise that does not fit into 64 bits")
 
 
@@ -105,7 +116,7 @@ def check_shared(plan: ReleasePlan) -> None:
             require(not any(each.sum_of for each in query.compare.values()), f"{query.name} sums periods of no series")
             continue
         _check_periods(plan, query, query.series)
-        odd = (query.workload, query.ranking, query.selection, query.ranges, query.totals, query.suppress_below)
+        odd = (query.ranking, query.selection, query.totals, query.suppress_below)
         require(not any(odd) and not query.private and query.excluding is None, f"{query.name} is a series and more")
         wanted = {(label, which) for label in query.measures for which in query.series.sums}
         told = {(each.measure, each.sum_of) for each in query.compare.values()}
@@ -115,6 +126,9 @@ def check_shared(plan: ReleasePlan) -> None:
         require(not table.private_joins, f"{query.name} is a series of rows that are joined with others")
         sampled = table.unit_id is not None and table.bounds is not None and table.bounds.truncate == "sample"
         require(not sampled, f"{query.name} is a series of which another sample stays at every reading")
+        if query.workload is not None:
+            fed |= _fed_to_workload(plan, query)
+            continue
         for label, measure in query.measures.items():
             parts = measure.made_of if measure.kind == "ratio" else (measure,)
             plain = all(each.kind in ("count", "sum") for each in parts) or measure.kind == "mean"
@@ -131,6 +145,19 @@ def check_shared(plan: ReleasePlan) -> None:
     require(not fed or not plan.release.revisions, "a series has planned revisions, whose draws nobody has charged")
     entities = plan.unit.entity == "row" or plan.unit.per is not None
     require(not fed or entities, f"a series is of units of one period, and {plan.unit} may have rows in all of them")
+
+
+def _fed_to_workload(plan: ReleasePlan, query: PlannedQuery) -> set[str]:
+    """The draws of a table of a workload, all of which are those of its series, and nothing of which is moved after."""
+    (workload,) = (each for each in plan.workloads if each.name == query.workload)
+    taken = {take.step for take in workload.takes}
+    drawn = [step for step in plan.steps if step.id in taken]
+    same = len(drawn) == len(taken) and query.series is not None
+    same = same and all(step.series == query.series.draw for step in drawn if query.series is not None)
+    require(same, f"{query.name} is made of something else than draws of its series")
+    plain = set(workload.post) <= {"consistent"} and not workload.levels and not workload.goal.targets
+    require(plain and workload.name not in plan.catalog.zeros, f"{query.name} is a series and more")
+    return taken
 
 
 def _check_periods(plan: ReleasePlan, query: PlannedQuery, series: PlannedSeries) -> None:
@@ -196,16 +223,16 @@ def check_sums(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, 
     """
     series = query.series
     assert series is not None  # noqa: S101 - asked for by the caller
-    periods = len(series.periods)
-    matrix = np.zeros((periods, periods))
-    for later, each in enumerate(series.band.coefficients[:periods]):
-        matrix += np.diag([float(each)] * (periods - later), -later)
+    if query.workload is not None:
+        return  # :func:`check_table_of_series`
+    periods, matrix = len(series.periods), _matrix(series)
     numbers = {**dict.fromkeys(query.measures), **query.compare}
     for label, asked in numbers.items():
         name, output = f"{query.name}.{label}", told[query.name, label]
         require(label not in query.by, f"{name} has the name of a column")
         measure = label if asked is None else asked.measure
         require(measure in query.measures, f"{name} sums a measure that is not there")
+        require(query.ranges is None or not query.goal.targets, f"{query.name} has targets of sums along a column")
         steps = [plan.step(feed.step) for feed in query.inputs[measure]]
         own = output.steps == tuple(dict.fromkeys(step.id for step in steps))
         require(own and output.table == query.table, f"{name} is told of other steps")
@@ -221,8 +248,48 @@ def check_sums(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[str, 
             _check_quotient(plan, query, output, measure, _error(matrix, length), length)
             continue
         error = float(steps[0].scale * steps[0].parts[0].grid) * _error(matrix, length)
+        if query.ranges is not None:  # of the sum along the column that errs most
+            error *= math.sqrt(worst_of_sums(plan, query, steps[0]))
         require(float(output.standard_error or 0) >= error * (1 - _TOLERANCE), f"{name} is told too accurate")
         normal = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2)
+        require(float(output.margin or 0) >= normal * error * (1 - 1e-6), f"{name} is told too small a margin")
+
+
+def _matrix(series: PlannedSeries) -> Reals:
+    """Of all draws of a series, written out."""
+    periods = len(series.periods)
+    matrix = np.zeros((periods, periods))
+    for later, each in enumerate(series.band.coefficients[:periods]):
+        matrix += np.diag([float(each)] * (periods - later), -later)
+    return matrix
+
+
+def check_table_of_series(plan: ReleasePlan, query: PlannedQuery, worst: float) -> None:
+    """A table of a workload, of one period and of several: of its worst cell.
+
+    All draws are estimated from those of all periods with the same weights, so that variances of what is linear in them
+    are multiplied by the same number.
+
+    Args:
+        plan: The plan.
+        query: The table.
+        worst: The variance of its worst cell, if each draw were of one period alone.
+
+    Raises:
+        BrokenPromiseError: If one is told to be more accurate than it is.
+    """
+    series = query.series
+    assert series is not None  # noqa: S101 - asked for by the caller
+    normal, matrix = NormalDist().inv_cdf(1 - float(1 - plan.publish.confidence) / 2), _matrix(series)
+    for output in (each for each in plan.outputs if each.query == query.name):
+        name, asked = f"{query.name}.{output.measure}", query.compare.get(output.measure)
+        require(output.measure not in query.by, f"{name} has the name of a column")
+        length = 1 if asked is None else _length(series, asked)
+        require((length is None) == (output.standard_error is None), f"{name} is told of other periods")
+        if length is None:
+            continue
+        error = math.sqrt(worst) * _error(matrix, length)
+        require(float(output.standard_error or 0) >= error * (1 - _TOLERANCE), f"{name} is told too accurate")
         require(float(output.margin or 0) >= normal * error * (1 - 1e-6), f"{name} is told too small a margin")
 
 
