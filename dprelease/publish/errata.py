@@ -22,7 +22,7 @@ from dprelease.publish.site.paging import page_path
 
 __all__ = ["KINDS_OF_TEXTS", "KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]
 
-TEXTS = 7
+TEXTS = 8
 """The wording of pages that this version writes; one more whenever a sentence of ``KNOWN`` was mended."""
 
 KINDS_OF_TEXTS = {"texts_recipe": 1, "texts_files": 2}

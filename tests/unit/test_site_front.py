@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from dprelease.publish.figure_words import Signs
 from dprelease.publish.site.front import MOST_ON_FRONT, key_figures, tables_on_front
 from dprelease.publish.site.paging import Paged
 from dprelease.publish.site.workloads import crosstabs_of
+from tests.unit.languages_example import bundle
 from tests.unit.test_publish_pages import Outline
 from tests.unit.test_site_workloads import census, tall, wide
 
@@ -70,3 +72,25 @@ def test_each_level_of_a_workload_has_its_first_small_table_on_the_front_page() 
         for name, each in found.items():
             assert 2 <= each.tables[name].cells <= 60
             assert page.count(f'<caption id="caption-{name}">') == 1
+
+
+def test_the_first_lines_say_how_it_stands_and_offer_the_files_of_their_language() -> None:
+    for folder, words in (("", ("Nicht signiert", "Daten herunterladen")), ("en/", ("Unsigned", "Get the data"))):
+        page = bundle()[f"{folder}index.html"].decode()
+        chips, panel = (page.partition(f'class="{each}"')[2].partition("</ul>")[0] for each in ("chips", "panel"))
+        assert words[0] in chips
+        assert words[1] in panel
+        root = "../" if folder else ""
+        links = re.findall('href="([^"]*)"', panel)
+        assert f"{root}{folder}tables/workbook.xlsx" in links
+        assert f"{root}{folder}accounting.html" in links
+        size = round(len(bundle()[f"{folder}tables/workbook.xlsx"]) / 1000, 1)
+        assert (f"{size}".replace(".", ",") if not folder else f"{size}") in panel
+
+
+def test_numbers_stand_before_what_is_said_of_them_and_facts_of_the_release_behind_both() -> None:
+    page = bundle()["index.html"].decode()
+    here = page[page.index('class="charts"') :]
+    order = ('class="charts"', "<table", 'class="told"', 'id="reading"', 'class="facts"')
+    places = [here.index(each) for each in order]
+    assert places == sorted(places)

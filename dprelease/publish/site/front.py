@@ -23,7 +23,7 @@ from dprelease.publish.site.workloads import Crosstabs
 from dprelease.spec.period import span
 from dprelease.words import day_written
 
-__all__ = ["MOST_ON_FRONT", "KeyFigure", "PlaceInSeries", "key_figures", "series_of", "tables_on_front"]
+__all__ = ["MOST_ON_FRONT", "KeyFigure", "PlaceInSeries", "key_figures", "series_of", "tables_on_front", "written_day"]
 
 MOST_ON_FRONT = 4  # tables of workloads on the index
 _MOST_FIGURES = 4
@@ -74,16 +74,17 @@ def series_of(plan: ReleasePlan, facts: Facts) -> PlaceInSeries:
     release = plan.release
     days = span(release.period)
     if days is None:
-        return PlaceInSeries("", "", _written(release.next), "")
+        return PlaceInSeries("", "", written_day(release.next), "")
     charged = {each.period for each in facts.history if each.release == release.name}
     starts = {period: held[0] for period in charged if (held := span(period)) is not None}
     earlier = [period for period, start in starts.items() if start < days[0]]
     before = max(earlier, key=lambda period: starts[period], default="")
     first, last = days[0], days[1] - timedelta(days=1)
-    return PlaceInSeries(day_written(first), day_written(last), _written(release.next), before)
+    return PlaceInSeries(day_written(first), day_written(last), written_day(release.next), before)
 
 
-def _written(day: str) -> str:
+def written_day(day: str) -> str:
+    """A day as the spoken language writes it; empty where there is none."""
     return day_written(date.fromisoformat(day)) if day else ""
 
 

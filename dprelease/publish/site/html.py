@@ -23,8 +23,8 @@ from dprelease.publish.figure_words import (
 )
 from dprelease.publish.html_text import render_page, table_script
 from dprelease.publish.numbers import at_most, odds_factor, percent
-from dprelease.publish.site.front import key_figures, series_of, tables_on_front
-from dprelease.publish.site.linked_files import downloads, others
+from dprelease.publish.site.front import key_figures, series_of, tables_on_front, written_day
+from dprelease.publish.site.linked_files import downloads, offered, others
 from dprelease.publish.site.localised import accountable, columns_described, in_spoken_language, languages_of
 from dprelease.publish.site.notes import reading_of
 from dprelease.publish.site.paging import Paged, paged
@@ -98,11 +98,14 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
     found.update(_shared_pages(plan, several_on, shared))
     for each in several.values():
         found.update(workload_pages(each, {**shared, "others": _others(plan, shared["root"], INDEX)}))
+    told = told_of(plan, content.facts)
     made = render_page(
         "index.html.j2",
         **{name: each for name, each in shared.items() if name not in ("root", "home", "linked")},
         linked=as_script(whole_dataset(content, files, root)),
-        catalogued=told_of(plan, content.facts),
+        catalogued=told,
+        issued=written_day(told.issued),
+        offered=offered(files, f"{spoken().tag}/" if root else ""),
         **_guarantee(content),
         **reading_of(content),
         sections=sections,

@@ -9,7 +9,7 @@ from dprelease.formats import FORMATS
 from dprelease.publish.packed import size_in
 from dprelease.words import marked, number_written, phrase
 
-__all__ = ["ALWAYS", "Download", "downloads", "others"]
+__all__ = ["ALWAYS", "Download", "downloads", "offered", "others"]
 
 # Files of every bundle; these need not be made before the page.
 ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
@@ -33,6 +33,14 @@ _ORDER = (
     "accounting.json",
     "certificate.pdf",
 )
+# What the front page offers beside its first lines.
+_OFFERED = {
+    "tables/workbook.xlsx": marked("Workbook of all tables"),
+    "datapackage.json": marked("Description of all columns, for programs"),
+    "measurements/recipe.json": marked("Noisy measurements and recipe"),
+    "accounting.html": marked("How the privacy loss was accounted for"),
+    "certificate.pdf": marked("Certificate"),
+}
 _MADE_NOW = "accounting.html"  # with these pages, in each language
 _SIGNATURE = ("manifest.sig", marked("the signature over the manifest"))
 
@@ -74,6 +82,18 @@ def others(files: Mapping[str, bytes], *, signed: bool, folder: str = "") -> tup
         if path in files or path in ALWAYS
     ]
     return (*found, (_SIGNATURE[0], phrase(_SIGNATURE[1]))) if signed else tuple(found)
+
+
+def offered(files: Mapping[str, bytes], folder: str = "") -> tuple[Download, ...]:
+    """The few files that a reader may want first, with their kind and size; ``folder`` as for :func:`others`."""
+    found = []
+    for path, words in _OFFERED.items():
+        own = f"{folder}{path}" if f"{folder}{path}" in files or path == _MADE_NOW else path
+        if own in files or path in ALWAYS:
+            kind = path.rpartition(".")[2].upper()
+            weight = f"{kind}, {size(size_in(files, own))}" if own in files else kind
+            found.append(Download(own, phrase(words), "", weight))
+    return tuple(found)
 
 
 def size(count: int) -> str:
