@@ -263,9 +263,10 @@ class Table(GrownValue):
         private_joins: With confidential tables of the same units.
         time: Which rows belong to the release's period; None: all of them.
         weight: For how many people a row stands; None: for one.
+        engine: What reads it and adds up; None: this machine, by the first engine that reads such a source.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("time", "weight")
+    LATER: ClassVar[tuple[str, ...]] = ("time", "weight", "engine")
     __slots__ = ("_known_columns", "_known_types")  # as those of ``Value``
     name: str
     account: str
@@ -278,6 +279,7 @@ class Table(GrownValue):
     private_joins: tuple[PrivateJoin, ...] = ()
     time: TimeFilter | None = None
     weight: Weighting | None = None
+    engine: Literal["spark"] | None = None
 
     @property
     def most_rows(self) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -19,13 +20,24 @@ from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
-from dprelease.engines.duck.combinations import cell_counts, combined, counted_columns, suits
-from dprelease.engines.duck.cubes import added_up, cube_of
+from dprelease.engines.duck.combinations import cell_counts, counted_columns, suits
+from dprelease.engines.duck.cubes import added_up
 from dprelease.engines.duck.loaded import LoadedTables
 from dprelease.engines.duck.loading import Layout, take_in
-from dprelease.engines.duck.parts import ALL, AddedUp, UnitPart, check_parts, last_step, more_parts
-from dprelease.engines.duck.pipeline import PassQuery, answers, occurring, part_keys, part_totals
-from dprelease.engines.duck.query import PartTotals
+from dprelease.engines.duck.parts import (
+    ALL,
+    AddedUp,
+    ComeTo,
+    UnitPart,
+    check_parts,
+    combinations_of,
+    cube_cells_of,
+    keys_of,
+    last_step,
+    more_parts,
+    totals_of,
+)
+from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import grids_read
@@ -40,7 +52,6 @@ from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 __all__ = ["DuckDBEngine", "locked_connection"]
 
 Result = TypeVar("Result")
-ComeTo = Callable[[Stage, Sequence[Any], bool], Mapping[str, PartTotals]]
 _PARTS = 1  # of a table that was not read before: all rows together, where they fit
 # What groups took and dropped tables held goes back to the machine when so much is free, and not at 128 and 512 MB.
 _GIVEN_BACK = {"allocator_flush_threshold": "16MB", "allocator_bulk_deallocation_flush_threshold": "16MB"}
@@ -175,7 +186,7 @@ class DuckDBEngine:
         """What is asked, by a pass over the rows."""
         return self._answered(
             asked,
-            lambda stage, tables, _: part_totals(stage, asked, tables, keys),
+            partial(totals_of, asked, keys),
             lambda stage, totals: answers(stage, asked, totals, keys),
         )
 
@@ -186,7 +197,7 @@ class DuckDBEngine:
         return self._from_kept(
             place,
             asked,
-            lambda stage, tables, whole: combined(stage, asked, tables, whole),
+            partial(combinations_of, asked),
             lambda stage, kept: cell_counts(stage, asked, kept, within),
         )
 
@@ -201,7 +212,7 @@ class DuckDBEngine:
             added = self._from_kept(
                 (*_rows_of(asked), cube),
                 whole,
-                lambda stage, tables, _: cube_of(stage, whole, tables),
+                partial(cube_cells_of, whole),
                 lambda stage, kept: added_up(stage, asked, cube, kept, held),
             )
             boxes.update(zip(held, added, strict=True))
@@ -220,7 +231,7 @@ class DuckDBEngine:
             self._check_open()
             return self._answered(
                 asked,
-                lambda stage, tables, _: {"keys": part_keys(stage, asked, tables)},
+                partial(keys_of, asked),
                 lambda stage, totals: occurring(stage, asked, totals["keys"]),
             )
 
@@ -335,7 +346,7 @@ class DuckDBEngine:
         self,
         place: Any,
         asked: PassQuery,
-        come_to: Callable[[Stage, Sequence[Any], bool], PartTotals],
+        come_to: ComeTo,
         finish: Callable[[Stage, Any], Result],
     ) -> Result:
         """What is made of a table of what the rows come to, which is kept for other questions, the latest few of them.
@@ -355,7 +366,7 @@ class DuckDBEngine:
                 self._lasting.forget(self._combinations.pop(next(iter(self._combinations)))[1])
             kept = self._answered(
                 asked,
-                lambda stage, tables, whole: {"kept": come_to(stage, tables, whole)},
+                come_to,
                 lambda _, totals: self._lasting.keep(totals["kept"]),
             )
             known = (dict(asked.references), kept)

@@ -20,7 +20,7 @@ from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_name
 from dprelease.engines.files.decimals import grids_read
 
-__all__ = ["LoadedTables"]
+__all__ = ["LoadedTables", "of_several_types"]
 
 _RUN = 2**26  # rows that are taken at a time in two parts, of a table without units
 
@@ -35,6 +35,7 @@ class LoadedTables:
         expected: What is expected to be asked of a table, by its fingerprint.
         done: Told the fingerprint of every table that was loaded.
         part: Which units.
+        layout: How rows of a table are kept; another one than the usual, where blocks are typed already.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class LoadedTables:
         expected: Mapping[str, Loading],
         done: set[str],
         part: UnitPart = ALL,
+        layout: type[Layout] = Layout,
     ) -> None:
         self._backend, self._numbers, self._read, self._expected = backend, numbers, read, expected
-        self._done, self._part = done, part
+        self._done, self._part, self._layout = done, part, layout
         self._stage = Stage(backend, numbers)
         self._loaded: dict[tuple[str, tuple[Any, ...]], dict[Loading, str]] = {}
         self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
@@ -94,7 +96,7 @@ class LoadedTables:
             asked: The question.
             parts: How small a run is.
         """
-        layout = _layout_of(asked.table, asked, self._expected)
+        layout = self._layout_of(asked.table, asked)
         blocks = iter(self._read(asked.table, layout.columns))
         last: list[bool] = []
         while not last:
@@ -135,9 +137,9 @@ class LoadedTables:
         for known, name in loaded.items():
             if known.covers(needed):
                 return name
-        layout = _layout_of(table, asked, self._expected)
+        layout = self._layout_of(table, asked)
         blocks = self._read(table, layout.columns)
-        condition = self._part.condition(layout, by_text=_of_several_types(asked))
+        condition = self._part.condition(layout, by_text=of_several_types(asked))
         name = f"t{next(self._numbers)}"
 
         def load() -> None:
@@ -151,17 +153,16 @@ class LoadedTables:
         scrubbed(f"table {table.name!r}, loading", load)
         return name
 
+    def _layout_of(self, table: Table, asked: PassQuery) -> Layout:
+        """How a table is loaded: with what is expected to be asked if that covers what is, else with everything."""
+        wanted = self._expected.get(table.fingerprint())
+        if wanted is None or not wanted.covers(_needed(table, asked)):
+            wanted = Loading.everything(table)
+        return self._layout(table, wanted, grids_read(asked.catalog, table))
+
 
 def _needed(table: Table, asked: PassQuery) -> Loading:
     return loading(asked.catalog, asked.grouping, asked.quantities)[table.name]
-
-
-def _layout_of(table: Table, asked: PassQuery, expected: Mapping[str, Loading]) -> Layout:
-    """How a table is loaded: with what is expected to be asked if that covers what is asked, else with everything."""
-    wanted = expected.get(table.fingerprint())
-    if wanted is None or not wanted.covers(_needed(table, asked)):
-        wanted = Loading.everything(table)
-    return Layout(table, wanted, grids_read(asked.catalog, table))
 
 
 def _first_rows(blocks: Iterator[Sequence[Any]], most: int, last: list[bool]) -> Iterator[Sequence[Any]]:
@@ -175,7 +176,7 @@ def _first_rows(blocks: Iterator[Sequence[Any]], most: int, last: list[bool]) ->
     last.append(True)
 
 
-def _of_several_types(asked: PassQuery) -> bool:
+def of_several_types(asked: PassQuery) -> bool:
     """Whether the ids that meet in private joins are of several types, and so are compared by their texts."""
     tables = [asked.table, *(asked.catalog.tables[join.table] for join in asked.table.private_joins)]
     return len({None if (column := id_column(table)) is None else column.type for table in tables}) > 1

@@ -16,17 +16,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import Key, Table
 from dprelease.engines.base import MEMORY
+from dprelease.engines.duck.combinations import combined
+from dprelease.engines.duck.cubes import cube_of
 from dprelease.engines.duck.loading import Layout
+from dprelease.engines.duck.pipeline import PassQuery, part_keys, part_totals
 from dprelease.engines.duck.query import PartTotals
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import ALONE, unit_name
 from dprelease.errors import BrokenPromiseError, EngineError, NotEnoughMemory
 
-__all__ = ["ALL", "AddedUp", "UnitPart", "check_parts", "last_step", "more_parts"]
+__all__ = [
+    "ALL",
+    "AddedUp",
+    "ComeTo",
+    "UnitPart",
+    "check_parts",
+    "combinations_of",
+    "cube_cells_of",
+    "keys_of",
+    "last_step",
+    "more_parts",
+    "totals_of",
+]
 
 Result = TypeVar("Result")
+ComeTo = Callable[[Stage, Sequence[Any], bool], Mapping[str, PartTotals]]
+"""Of a stage, the loaded tables, and whether these are all rows: what they come to, by name. One with its first
+arguments given (``functools.partial``) pickles by name, and can be sent to another process."""
 _MOST = 256  # parts: each of them is one more reading of the source
 
 
@@ -50,11 +68,15 @@ class UnitPart:
         """
         if self.parts == 1:
             return None
+        return f"{self.number_of_row(layout, by_text=by_text)} = {self.number}"
+
+    def number_of_row(self, layout: Layout, *, by_text: bool) -> str:
+        """The number of the part that a row is in, as SQL; arguments as above. There are two parts or more."""
         unit = f'"{unit_name(layout.table)}"'
         whole = ", ".join(f'"{name}"' for name in layout.schema.names if name != ALONE)
         own = f"CAST({unit} AS VARCHAR)" if by_text else unit
         bits = 64 - (self.parts - 1).bit_length()
-        return f"hash(CASE WHEN {unit} IS NULL THEN hash({whole}) ELSE hash({own}) END) >> {bits} = {self.number}"
+        return f"hash(CASE WHEN {unit} IS NULL THEN hash({whole}) ELSE hash({own}) END) >> {bits}"
 
 
 ALL = UnitPart()
@@ -92,6 +114,28 @@ def _too_much(table: Table) -> EngineError:
         "goes on where it stopped",
         code="DPR-E006",
     )
+
+
+def totals_of(
+    asked: PassQuery, keys: Sequence[tuple[Key, ...]] | None, stage: Stage, tables: Sequence[Any], whole: bool
+) -> Mapping[str, PartTotals]:
+    """The totals of a pass (``pipeline.part_totals``)."""
+    return part_totals(stage, asked, tables, keys)
+
+
+def keys_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
+    """The private keys that occur (``pipeline.part_keys``)."""
+    return {"keys": part_keys(stage, asked, tables)}
+
+
+def combinations_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
+    """The combinations of keys that rows have (``combinations.combined``)."""
+    return {"kept": combined(stage, asked, tables, whole)}
+
+
+def cube_cells_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
+    """The cells of a cube (``cubes.cube_of``)."""
+    return {"kept": cube_of(stage, asked, tables)}
 
 
 class AddedUp:

@@ -34,6 +34,7 @@ from dprelease.engines.files.rows import _as_texts, join_keys, typed_with_steps
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
 __all__ = [
+    "DIFFERENT",
     "PassQuery",
     "answers",
     "lent_matches",
@@ -45,6 +46,7 @@ __all__ = [
     "publicly_joined",
 ]
 
+DIFFERENT = "different"  # the number of values of a cell, of some of them that were counted already
 Keys = Sequence[tuple[Key, ...]]
 Named = Mapping[str, Quantity]
 
@@ -141,7 +143,7 @@ def answers(stage: Stage, asked: PassQuery, totals: Mapping[str, Any], keys: Key
         answer = stage.read_totals(totals["sums"], [CELL], list(sums))
         boxes |= {name: _boxed(asked, answer, name, keys) for name in sums}
     for name in asked.of("distinct"):
-        answer = stage.read(totals[name].group_by(CELL).aggregate(**{name: totals[name].count()}))
+        answer = stage.read(totals[name].group_by(CELL).aggregate(**{name: _different(totals[name])}))
         boxes[name] = _boxed(asked, answer, name, keys)
     histograms: dict[str, ExactHistogram] = {}  # several quantiles of one column share theirs
     for name, item in asked.of("quantile").items():
@@ -149,6 +151,11 @@ def answers(stage: Stage, asked: PassQuery, totals: Mapping[str, Any], keys: Key
             histograms[place] = _histogrammed(asked, stage.read(totals[place]), keys)
         boxes[name] = histograms[place]
     return tuple(boxes[f"q{at}"] for at in range(len(asked.quantities)))
+
+
+def _different(values: Any) -> Any:
+    """How many rows there are: each of them is one value, or several parts of the values were counted by themselves."""
+    return values[DIFFERENT].sum() if DIFFERENT in values.columns else values.count()
 
 
 def part_keys(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> PartTotals:

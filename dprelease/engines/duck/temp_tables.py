@@ -59,6 +59,18 @@ class Stage:
         sql = f"SELECT * FROM ({self._backend.compile(rows)}) WHERE {part}"  # noqa: S608 - made by us alone
         return self._backend.con.sql(sql).to_arrow_table()
 
+    def read_kept(self, rows: Any, within: Sequence[str] = (), parts: int = 1) -> Any:
+        """A kept table as it is, sums in 128 bits; with several parts also the number of a row's part, as ``part``.
+
+        Args:
+            rows: The table.
+            within: Rows that are equal in these columns are in one part.
+            parts: How many parts there are.
+        """
+        part = f", CAST(hash({', '.join(map(_quoted, within))}) % {parts} AS INTEGER) AS part" if parts > 1 else ""
+        sql = f"SELECT *{part} FROM {_quoted(rows.get_name())}"  # noqa: S608 - made by us alone
+        return self._backend.con.sql(sql).to_arrow_table()
+
     def read_totals(self, totals: Any, within: Sequence[str], names: Sequence[str]) -> Any:
         """Compute totals and fetch them as they are handed on: in 62 bits; the total of no row is 0.
 

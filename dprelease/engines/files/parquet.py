@@ -42,7 +42,9 @@ def parquet_unread(path: FilePath, wanted: Sequence[str]) -> dict[str, str]:
     return {name: _INSIDE.split(str(kind))[0] for name, kind in unread.items()}  # names within may be values
 
 
-def parquet_blocks(table: Table, path: FilePath, wanted: Sequence[str], repeated: Sequence[str]) -> Iterator[list[Any]]:
+def parquet_blocks(
+    table: Table, path: FilePath, wanted: Sequence[str], repeated: Sequence[str], piece: tuple[int, int] = (0, 1)
+) -> Iterator[list[Any]]:
     """The named columns as they are stored, as Arrow arrays, block by block.
 
     Where the table has a period, the time of all rows of a row group is read first, and of a group without a row of
@@ -54,10 +56,12 @@ def parquet_blocks(table: Table, path: FilePath, wanted: Sequence[str], repeated
         path: The file.
         wanted: The columns, each once.
         repeated: Those with few different values: texts among them are given as dictionaries of these.
+        piece: Which of so many parts of the row groups are read; all parts together are the file.
     """
     with _opened(path) as stream, pq.ParquetFile(stream, read_dictionary=[*repeated], pre_buffer=False) as file:
-        groups = list(range(file.num_row_groups))
-        if table.time is not None and len(groups) > 1:
+        at, pieces = piece
+        groups = list(range(at * file.num_row_groups // pieces, (at + 1) * file.num_row_groups // pieces))
+        if table.time is not None and file.num_row_groups > 1:
             moment = Column(name=table.time.column, type=table.time.type)
             groups = [at for at in groups if _has_row(file, at, table, moment, table.time)]
         for batch in file.iter_batches(batch_size=_ROWS, columns=list(wanted), row_groups=groups):

@@ -12,6 +12,7 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import own_columns
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.files.parquet import parquet_blocks
 from dprelease.engines.files.places.objects import FilePath, threads_for
 from dprelease.engines.files.places.partitions import PathValue, partition_columns, with_path_values
 from dprelease.errors import TableMismatch, Unsupported
@@ -106,6 +107,7 @@ def stored_blocks(
     names: Sequence[str],
     columns: Sequence[Column],
     values: Sequence[PathValue] = (),
+    piece: tuple[int, int] = (0, 1),
 ) -> Iterator[list[Any]]:
     """Columns of one file as they are stored, block by block: a list of Arrow arrays of equal length.
 
@@ -118,6 +120,7 @@ def stored_blocks(
         names: Its columns.
         columns: What is wanted of them, and of the path.
         values: What the path says for the partition columns of the table.
+        piece: Which of so many parts of a file is read; only a Parquet file has more than one.
     """
     said = {column.name: value for column, value in zip(partition_columns(table), values, strict=True)}
     if isinstance(table.source, DeltaSource):
@@ -127,5 +130,9 @@ def stored_blocks(
     own = [column for column in columns if column.name not in said]
     wanted = [column.name for column in own] or list(names[:1])
     repeated = [column.name for column in own if column.keys]
-    blocks = FILE_FORMATS[table.files.file_format].blocks(table, path, names, wanted, repeated)
+    form = FILE_FORMATS[table.files.file_format]
+    if piece == (0, 1):
+        blocks = form.blocks(table, path, names, wanted, repeated)
+    else:
+        blocks = parquet_blocks(table, path, wanted, repeated, piece)
     return with_path_values(columns, said, blocks) if said and columns else blocks

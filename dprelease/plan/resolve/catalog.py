@@ -269,6 +269,7 @@ def _table(
         ),
         time=_time(table.time, period, (*at, "time"), findings),
         weight=_weight(table, limits),
+        engine=table.engine,
     )
 
 

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from dprelease.engines.spark.session import LEAST_JAVA, java_version
 from dprelease.formats import FORMATS
 from dprelease.publish.publishable import missing_extras
 from dprelease.release.health.condition import Condition
@@ -32,6 +33,7 @@ def installation() -> Iterator[Condition]:
         yield Condition(
             f"format {name}", "note", says, f"leave it out of `publish: formats`, or install what {name} needs"
         )
+    yield from _java()
     yield _entropy()
 
 
@@ -69,6 +71,21 @@ def _extra(name: str, wanted: Sequence[Requirement]) -> Condition:
         hint = f"pip install 'dprelease[{name}]', where it is wanted"
         return Condition(f"extra {name}", "note", "; ".join(wrong), hint)
     return Condition(f"extra {name}", "good", ", ".join(f"{each.name} {version(each.name)}" for each in own))
+
+
+def _java() -> Iterator[Condition]:
+    """The Java that Spark would run in, where PySpark is installed."""
+    try:
+        version("pyspark")
+    except PackageNotFoundError:
+        return
+    found, hint = java_version(), "install Java 17 (`apt install openjdk-17-jre-headless`), or let JAVA_HOME name it"
+    if found is None:
+        yield Condition("java", "note", f"none is found, and `engine: spark` needs {LEAST_JAVA} or later", hint)
+    elif found < LEAST_JAVA:
+        yield Condition("java", "note", f"{found}; `engine: spark` needs {LEAST_JAVA} or later", hint)
+    else:
+        yield Condition("java", "good", f"{found}, for `engine: spark`")
 
 
 def _entropy() -> Condition:

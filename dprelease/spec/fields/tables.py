@@ -90,10 +90,14 @@ def _unit_id(value: Any) -> Any:
     return None if value == "none" else value
 
 
+def _engine(value: Any) -> Any:
+    return None if value == "duckdb" else value
+
+
 class TableSpec(SpecValue, GrownValue):
     """One confidential table."""
 
-    LATER: ClassVar[tuple[str, ...]] = ("time", "weight", "title", "description")
+    LATER: ClassVar[tuple[str, ...]] = ("time", "weight", "engine", "title", "description")
     account: Filled = Field(description="The account of policy.yaml that pays.")
     source: SourceSpec
     unit_id: Annotated[
@@ -105,6 +109,9 @@ class TableSpec(SpecValue, GrownValue):
     time: TimeSpec | None = Field(None, description="What `release.period` filters on; left out: all rows are read.")
     weight: WeightSpec | None = Field(None, description="Survey weights: counts, sums and means are then weighted.")
     bounds: BoundsSpec | None = None
+    engine: Annotated[
+        Literal["spark"] | None, BeforeValidator(_engine), WithJsonSchema({"enum": ["duckdb", "spark"]})
+    ] = Field(None, description="What reads and adds up the rows: `spark`; left out, or `duckdb`: this machine alone.")
     join: tuple[JoinSpec, ...] = Field((), description="Joins that add columns, one after the other.")
     columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
     title: Told = Field("", description="What a reader sees in the place of its name.")

@@ -1,0 +1,141 @@
+"""Spark: the rows of files are read, bounded and totalled in the tasks of a cluster; the driver adds up cells.
+
+It is the embedded engine with another answer to one question: what do all rows come to? There they are loaded into one
+process, or into it part by part; here each part is loaded by a task, by the same code. That the parts may be looked at
+one by one is shown in ``engines.duck.parts``: units are never split, and totals add up exactly. So every answer is the
+one of the embedded engine, to the last bit, whatever the number of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.reference import References
+from dprelease.catalog.table import Catalog, Table
+from dprelease.engines.base import scrubbed
+from dprelease.engines.declared import loading
+from dprelease.engines.duck.engine import DuckDBEngine
+from dprelease.engines.duck.parts import ComeTo
+from dprelease.engines.duck.pipeline import PassQuery
+from dprelease.engines.duck.temp_tables import Stage
+from dprelease.engines.files.formats import FILE_FORMATS
+from dprelease.engines.memory import memory_for_rows
+from dprelease.engines.spark.jobs import Found, run_job
+from dprelease.engines.spark.session import spark_context
+from dprelease.engines.spark.splits import size_of, splits_of
+from dprelease.engines.spark.tasks import Work, versions
+from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
+
+__all__ = ["SparkEngine"]
+
+Result = TypeVar("Result")
+_SIZE = 1 << 27  # bytes of files whose rows one task bounds
+_MOST = 1 << 12  # parts of the units
+_FEW = 1 << 21  # totals that the driver adds up by itself
+_CELLS = 10**7  # 80 MB of answers, and twice that on their way
+
+
+class SparkEngine(DuckDBEngine):
+    """The engine of a cluster; arguments as of the embedded one. Java is started with the first question.
+
+    Raises:
+        EngineError: As there.
+    """
+
+    formats: ClassVar[frozenset[str]] = frozenset({*FILE_FORMATS, "delta"})
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        super().__init__(folder, environment)
+        self._memory = memory_for_rows(environment)
+        self._more: dict[str, int] = {}  # how many times as many parts a table needs
+
+    def __repr__(self) -> str:
+        return "<SparkEngine>"
+
+    def check(
+        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
+    ) -> None:
+        """Refuse what cannot be computed, and answers that are too large for a driver."""
+        super().check(catalog, grouping, quantities, references)
+        table = catalog.tables[grouping.table]
+        cells = 0 if grouping.private else table.cells(grouping.by)
+        if cells > _CELLS:
+            raise Unsupported(
+                f"table {table.name!r}: {cells:,} cells in one answer are more than {_CELLS:,}",
+                detail="Spark hands all cells of an answer to one driver",
+                hint="take a column out of `by`, or leave `engine: spark` out",
+                code="DPR-E156",
+            )
+
+    def _answered(
+        self, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]
+    ) -> Result:
+        """What is asked, from what the tasks of one job come to."""
+        doing = f"table {asked.table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
+        found = self._found(asked, come_to)
+        with Stage(self._backend, self._numbers) as results:
+
+            def act() -> Result:
+                return finish(results, {name: _added_up(results, each) for name, each in found.items()})
+
+            return scrubbed(doing, act)
+
+    def _found(self, asked: PassQuery, come_to: ComeTo) -> dict[str, Found]:
+        """What all rows come to; in more parts where the rows of some did not fit into a task."""
+        tables = (asked.table, *(asked.catalog.tables[join.table] for join in asked.table.private_joins))
+        context, looked = spark_context(self._environment), loading(asked.catalog, asked.grouping, asked.quantities)
+        cores = int(context.defaultParallelism)
+        splits = [
+            split
+            for place, table in enumerate(tables)
+            for split in splits_of(table, place, self._folder, self._environment, cores)
+        ]
+        work = Work(
+            asked=asked,
+            come_to=come_to,
+            tables=tables,
+            needed={table.fingerprint(): looked[table.name] for table in tables},
+            parts=1,
+            groups=0,
+            memory=self._memory,
+            versions=versions(),
+        )
+        for table in tables:
+            self._read.add(table.fingerprint())
+        while True:
+            more = self._more.get(asked.table.fingerprint(), 1)
+            wanted = max(cores, -(-size_of(splits) // _SIZE)) * more
+            parts = 1 if asked.table.unit_id is None else 1 << (wanted - 1).bit_length()
+            each = replace(work, parts=parts, groups=_groups(asked, max(parts, len(splits)), wanted))
+            try:
+                return run_job(context, each, splits)
+            except NotEnoughMemory:
+                pass
+            if wanted >= _MOST:
+                raise _too_much(asked.table)
+            self._more[asked.table.fingerprint()] = 2 * more
+
+
+def _groups(asked: PassQuery, tasks: int, wanted: int) -> int:
+    """In how many parts totals are added up on the cluster; 0 where the driver does it, told by public keys alone."""
+    grouping = asked.grouping
+    values = grouping.private or any(item.kind in ("distinct", "quantile") for item in asked.quantities)
+    few = asked.table.cells(grouping.by) * tasks <= _FEW
+    return 0 if few and not values and not grouping.complete else max(1, wanted)
+
+
+def _added_up(stage: Stage, found: Found) -> Any:
+    return stage.add_up([stage.lend(found.rows)], found.within, found.names)
+
+
+def _too_much(table: Table) -> EngineError:
+    return EngineError(
+        f"table {table.name!r}: there is not enough memory in a task, in however many parts",
+        detail="what is asked has very many cells or different values, or some unit has very many rows",
+        hint="give executors more memory beside Java (`spark.executor.memoryOverhead`), or fewer cores each",
+        code="DPR-E006",
+    )

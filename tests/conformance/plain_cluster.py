@@ -1,0 +1,62 @@
+"""A cluster in this process: what the Spark engine asks of Spark, with everything sent as bytes, and no Java.
+
+It stands in for ``SparkContext`` where the laws of engines are tried with many examples. That Spark itself does the same
+is tried in ``test_spark.py``, on fewer.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+__all__ = ["PlainCluster"]
+
+
+class PlainCluster:
+    """A context of so many cores.
+
+    Args:
+        cores: How many parts are wanted.
+        again: Whether every task is done twice, and its second outcome is taken, as when a machine is lost.
+    """
+
+    def __init__(self, cores: int = 3, *, again: bool = False) -> None:
+        self.defaultParallelism = cores
+        self.again = again
+
+    def parallelize(self, items: Sequence[Any], parts: int) -> _Parts:
+        """One part for each item, as the engine asks for it."""
+        assert len(items) == parts
+        return _Parts([[_sent(item)] for item in items], self.again)
+
+
+class _Parts:
+    def __init__(self, parts: list[list[Any]], again: bool) -> None:
+        self._parts, self._again = parts, again
+
+    def mapPartitions(self, action: Callable[[Iterable[Any]], Iterator[Any]]) -> _Parts:  # noqa: N802 - Spark's name
+        return self.mapPartitionsWithIndex(lambda _, items: _sent(action)(items))
+
+    def mapPartitionsWithIndex(self, action: Callable[[int, Iterable[Any]], Iterator[Any]]) -> _Parts:  # noqa: N802 - Spark's name
+        done = []
+        for at, items in enumerate(self._parts):
+            for _ in range(1 + self._again):
+                outcome = [_sent(each) for each in action(at, iter(items))]
+            done.append(outcome)
+        return _Parts(done, self._again)
+
+    def partitionBy(self, parts: int, place: Callable[[Any], int]) -> _Parts:  # noqa: N802 - Spark's name
+        shuffled: list[list[Any]] = [[] for _ in range(parts)]
+        for items in reversed(self._parts):  # in which order they arrive says nothing
+            for key, value in items:
+                shuffled[place(key) % parts].append((key, value))
+        return _Parts(shuffled, self._again)
+
+    def collect(self) -> list[Any]:
+        return [item for items in self._parts for item in items]
+
+
+def _sent(item: Any) -> Any:
+    """What arrives of something that is sent to another process."""
+    return pickle.loads(pickle.dumps(item))

@@ -1,0 +1,128 @@
+"""A process with a Spark session that logs everything: asks what ``test_spark.py`` looks at, and says what came of it.
+
+Its folder gets the event log, Java's log at its most talkative, and a copy of every file of Spark's own folder as it was
+while a job ran.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
+from dprelease.engines import ENGINES
+from dprelease.engines.spark import session, settings, splits
+from dprelease.errors import EngineError, Unsupported
+from tests.conformance.people import opened
+
+SECRET = bytes(range(7, 39))
+ROWS = 60_000
+
+
+def main(folder: Path) -> None:
+    """All of it."""
+    data, copies = folder / "data", folder / "copies"
+    for each in (data, copies, folder / "events", folder / "temporary"):
+        each.mkdir()
+    for file in range(2):
+        ids = [f"MARKER-7391-{at % 9000}" for at in range(ROWS // 2)]
+        columns = {"id": ids, "sex": [at % 3 for at in range(len(ids))], "n": list(range(len(ids)))}
+        pq.write_table(pa.table(columns), data / f"rows-{file}.parquet", row_group_size=7000)
+    _log_everything(folder)
+    done = threading.Event()
+    watching = threading.Thread(target=_copy, args=(folder / "temporary", copies, done))
+    watching.start()
+    try:
+        _ask(data, folder)
+    finally:
+        done.set()
+        watching.join()
+
+
+def _ask(data: Path, folder: Path) -> None:
+    units = {"unit_id": "id", "bounds": TableBounds(max_rows=4)}
+    print(_equal(data, units, Grouping(table="t", by=("sex",), max_groups=2, max_rows_per_group=1)))
+    print(_equal(data, {}, Grouping(table="t", by=("sex",))))
+    print(_equal(data, units, Grouping(table="t", by=("id",), private=True, max_groups=1), private=True))
+    context = session.spark_context({})
+    try:
+        _REFUSE(dict(context.getConf().getAll()))
+    except Unsupported:
+        print("refused")  # with the event log on, as it is here alone
+    try:
+        context.parallelize([splits.Split(0, 0, "gone", (), (), (0, 1), ())], 1).map(_fails).collect()
+    except Exception:
+        print("failed")
+    session._ended(context, Path(session._FOLDERS[-1]))
+    print("stopped")
+
+
+def _fails(split: Any) -> Any:
+    raise EngineError("withheld", code="DPR-E001")
+
+
+def _equal(data: Path, more: dict[str, Any], grouping: Grouping, *, private: bool = False) -> str:
+    keys = None if private else (0, 1)
+    columns = (
+        Column(name="id", type="text"),
+        Column(name="sex", type="integer", keys=keys),
+        Column(name="n", type="integer"),
+    )
+    table = Table(name="t", account="a", source=Source(file="*.parquet", format="parquet"), columns=columns, **more)
+    asked = [Quantity(kind="rows"), Quantity(kind="sum", column="n", low=5, high=20_000)]
+    asked.append(Quantity(kind="distinct", column="n"))
+    answers = []
+    for kind in ("duckdb", "spark"):
+        engine, catalog = ENGINES[kind](data, {}), Catalog(tables={"t": table})
+        if private:
+            answers.append(opened(engine.units_by_key(catalog, grouping, {}, SECRET)))
+        else:
+            answers.append([opened(each) for each in engine.aggregate(catalog, grouping, asked, {}, SECRET)])
+        engine.close()
+    return "equal" if answers[0] == answers[1] and answers[0] else "different"
+
+
+_REFUSE = settings.refuse_unsafe
+
+
+def _log_everything(folder: Path) -> None:
+    """What a careless site could switch on; the session is then refused, but for the looking away here."""
+    log = (folder / "java.log").as_posix()
+    session._SILENT = (  # type: ignore[misc]
+        "rootLogger.level = all\nrootLogger.appenderRef.file.ref = f\nappender.file.type = File\nappender.file.name = f\n"
+        f"appender.file.fileName = {log}\nappender.file.layout.type = PatternLayout\n"
+        "appender.file.layout.pattern = %d %p %c: %m%n%ex\n"
+    )
+    session._LEVEL = "ALL"  # type: ignore[misc]
+    more = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
+        "spark.log.level": "ALL",
+    }
+    asked_for = settings.asked_for
+    session.asked_for = lambda master: {**asked_for(master), **more}
+    session.refuse_unsafe = lambda found: None
+
+
+def _copy(place: Path, copies: Path, done: threading.Event) -> None:
+    """Every file of Spark's own folder, as it is for a moment."""
+    number = 0
+    while not done.wait(0.5):
+        for path in place.rglob("*"):
+            try:
+                if path.is_file() and path.stat().st_size:
+                    shutil.copyfile(path, copies / f"{number}-{path.name}")
+                    number += 1
+            except OSError:  # it is gone
+                continue
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
