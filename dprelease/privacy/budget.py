@@ -10,14 +10,18 @@ Fraction(1, 1)
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from dprelease.canonical import Value
 
 __all__ = ["Budget", "Loss", "round_up"]
+
+_LONGEST = 14_280  # bits: 4,300 digits, the longest whole number that Python turns into text
+_BITS = 1_024  # after the point, of what is rounded up
 
 
 class Budget(Value):
@@ -52,10 +56,20 @@ class Budget(Value):
 
 
 class Loss(Value):
-    """An upper bound on what events cost: (epsilon, delta)."""
+    """An upper bound on what events cost: (epsilon, delta).
+
+    What Python would refuse to write and read, such as the exact sum of ten thousand different epsilons, is rounded up.
+    """
 
     epsilon: Fraction
     delta: Fraction
+
+    @field_validator("epsilon", "delta")
+    @classmethod
+    def _short_enough(cls, value: Fraction) -> Fraction:
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _LONGEST:
+            return value
+        return Fraction(-((-value.numerator << _BITS) // value.denominator), 1 << _BITS)
 
     @property
     def told(self) -> str:
@@ -82,7 +96,8 @@ def round_up(value: Fraction, digits: int = 6) -> str:
     if value == 0:
         return "0"
     above, below = value.numerator, value.denominator
-    exponent = len(str(above)) - len(str(below)) - digits - 1
+    # by bits, below the power of ten: Python writes no number of 4,300 digits, which sums of ten thousand draws have
+    exponent = math.floor((above.bit_length() - below.bit_length() - 1) * 0.30103) - digits - 1
     # in whole numbers, value / 10^exponent: a plan of a thousand queries writes five thousand of these
     above, below = (above * 10**-exponent, below) if exponent < 0 else (above, below * 10**exponent)
     while above > 10**digits * below:

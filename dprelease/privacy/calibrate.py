@@ -58,12 +58,20 @@ def rough_loss(accounting: str, event: Event | NearDraws, delta: Fraction) -> fl
 
 
 def _rough(names: Sequence[Sequence[str]], event: Event | NearDraws, delta: Fraction) -> float:
+    least = {name: ACCOUNTANTS[name].rough_least(event, float(delta)) for group in names for name in group}
+    best = math.inf
+
     def ask(name: str) -> float:
+        nonlocal best
+        if least[name] > best:
+            return math.inf
         found = ACCOUNTANTS[name].rough_epsilon(event, float(delta))
         # floats say infinity where the certified figure says why there is none
-        return found if math.isfinite(found) else float(ACCOUNTANTS[name].epsilon(_exactly(event), delta))
+        found = found if math.isfinite(found) else float(ACCOUNTANTS[name].epsilon(_exactly(event), delta))
+        best = min(best, found)
+        return found
 
-    return _first(names, ask)
+    return _first([sorted(group, key=least.__getitem__) for group in names], ask)
 
 
 def _exactly(event: Event | CellDraws | NearDraws) -> Event:

@@ -194,6 +194,10 @@ class Accountant(ABC):
     def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """A fast float near :meth:`epsilon`; it guides a search and certifies nothing. Errors as there."""
 
+    def rough_least(self, event: Event | NearDraws, delta: float) -> float:
+        """What :meth:`rough_epsilon` is not below, told much sooner; 0 where nothing is known."""
+        return 0.0
+
     @abstractmethod
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """A delta for which the event is (epsilon, delta)-differentially private, rounded up; at most 1.

@@ -246,6 +246,13 @@ class Basic(Accountant):
             return float(draws.total)
         return _sum(list(Rough.of(draws).at(math.log(left / draws.shares)).items()))
 
+    def rough_least(self, event: Event | NearDraws, delta: float) -> float:
+        """Of many Gaussian draws on one cell each: as often that of the one that loses least."""
+        if not (isinstance(event, NearDraws) and event.noise == "discrete_gaussian" and len(event.counts) > _FEW):
+            return 0.0
+        least = float((np.array(event.changes) / event.scales).min())
+        return sum(event.counts) * _gaussian(least, math.log(delta / sum(event.counts))) * (1 - 1e-9) if delta else 0.0
+
     def holds(self, claim: LossClaim) -> bool:
         """Not below the sums, each curved draw read at an equal part of the delta that is left."""
         return claim.adds_boxes()
