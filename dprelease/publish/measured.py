@@ -29,8 +29,8 @@ from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.document.series import Draws
 from dprelease.publish.base import measure_names, public_rows, tested_measures
-from dprelease.publish.comparing.along import lines_of_series, summed_table
-from dprelease.publish.comparing.tables_of_series import tables_of_series
+from dprelease.publish.combined.along import lines_of_series, summed_table
+from dprelease.publish.combined.tables_of_series import tables_of_series
 from dprelease.publish.totals import table_of_totals
 
 __all__ = [

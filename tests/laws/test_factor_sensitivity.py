@@ -30,7 +30,7 @@ from dprelease.estimate.ranges import Which
 from dprelease.plan.document import Step
 from dprelease.plan.lower.ranges import mirrored_factor, near_optimal
 from dprelease.plan.verify.factor import _derived, _root, check_factor
-from dprelease.plan.verify.mathematics.mirrored_line import unrolled
+from dprelease.plan.verify.lines.mirrored_line import unrolled
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.tiers import few

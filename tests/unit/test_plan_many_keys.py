@@ -19,7 +19,7 @@ from dprelease.plan.design.ranges import optimal_gaussian, prefix_gram, range_gr
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.lower.ranges import mirrored_factor
 from dprelease.plan.verify.factor import _written
-from dprelease.plan.verify.mathematics.mirrored_line import worst_mirrored
+from dprelease.plan.verify.lines.mirrored_line import worst_mirrored
 from dprelease.plan.verify.whole_plan import has_room, verify
 from dprelease.privacy.unit import Neighboring
 from tests.planned import plan_of

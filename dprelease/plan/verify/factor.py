@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.measures import Expected
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.plan.verify.mathematics.mirrored_line import (
+from dprelease.plan.verify.lines.mirrored_line import (
     MIRRORED,
     MOST_KEYS,
     MOST_MIRRORED,

@@ -23,7 +23,7 @@ from dprelease.publish.base import measure_names
 from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
 from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons
 from dprelease.publish.bundle.recipe_of_series import recipe_of_series
-from dprelease.publish.comparing.along import step_of_sums
+from dprelease.publish.combined.along import step_of_sums
 from dprelease.publish.measured import TOP_K
 
 __all__ = ["holds", "recipe"]

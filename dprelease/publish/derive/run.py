@@ -14,9 +14,9 @@ import numpy.typing as npt
 from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.comparing.along import lines_again, sums_again
+from dprelease.publish.combined.along import lines_again, sums_again
+from dprelease.publish.combined.tables_of_series import errors_over_periods
 from dprelease.publish.comparing.series import values_again
-from dprelease.publish.comparing.tables_of_series import errors_over_periods
 from dprelease.publish.csv_text import written
 from dprelease.publish.derive.replicate import again, errors_again, periods_again
 from dprelease.publish.derive.sql import Derivation

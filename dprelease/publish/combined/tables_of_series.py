@@ -21,7 +21,7 @@ from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.plan.design.accuracy import reach_of
 from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.publish.comparing.along import Parts, counts_of_series, length_of
+from dprelease.publish.combined.along import Parts, counts_of_series, length_of
 
 __all__ = ["errors_over_periods", "tables_of_series"]
 
