@@ -262,8 +262,9 @@ class ReleasePlan(GrownValue):
 
     def fed_by(self, query: PlannedQuery) -> tuple[str, ...]:
         """The ids of the draws that a query is made of; of a table of a workload those of all of its tables."""
-        takes = self.workload(query.workload).takes if query.workload else ()
-        return tuple(dict.fromkeys(each.step for fed in (takes, *query.inputs.values()) for each in fed))
+        fed = [each.step for each in self.workload(query.workload).takes] if query.workload else []
+        fed += [each.step for feeds in query.inputs.values() for each in feeds]
+        return tuple(dict.fromkeys(fed))
 
     def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
         """The key columns of a query, in published order."""

@@ -256,7 +256,7 @@ class _Summed(NamedTuple):
         ends = np.array([_FIRST, *sorted({math.log(kink) for kink in self.kinks}), _LAST])
         ends = ends[(ends >= _FIRST) & (ends <= _LAST)]
         counts = np.ceil(np.diff(ends) / _APART).astype(int) + 2
-        points = [np.linspace(*pair, n) for *pair, n in zip(ends, ends[1:], counts, strict=False)]
+        points = [np.linspace(low, high, n) for low, high, n in zip(ends, ends[1:], counts, strict=False)]
         found = self._height(np.concatenate(points))
         starts = np.cumsum([0, *counts])
         best, least = float(np.min(found)), np.minimum.reduceat(found, starts[:-1])
