@@ -100,6 +100,11 @@ class Quantity(GrownValue):
         return self.kind == "quantile" and self.at is None and self.chosen is None
 
     @property
+    def in_each_cell(self) -> int:
+        """How many numbers it is in one published cell."""
+        return len(self.classes) if self.is_counted else 1
+
+    @property
     def is_clip(self) -> bool:
         """Whether it is what a clip is chosen by: the clipped grid values of all cells together."""
         return self.kind == "quantile" and self.chosen is not None

@@ -25,7 +25,7 @@ __all__ = ["KINDS_OF_TEXTS", "KNOWN", "TEXTS", "Erratum", "Found", "errata_of", 
 TEXTS = 8
 """The wording of pages that this version writes; one more whenever a sentence of ``KNOWN`` was mended."""
 
-KINDS_OF_TEXTS = {"texts_recipe": 1, "texts_files": 2}
+KINDS_OF_TEXTS = {"texts_recipe": 1, "texts_files": 3}
 """The wordings of ``recipe.json`` and of all further files with sentences that are no pages, each by itself.
 
 One more whenever such a sentence changes, so that other words on a page excuse no difference in them.
@@ -54,6 +54,12 @@ def _how_likely(plan: ReleasePlan) -> str:
 
 def _noisy(plan: ReleasePlan) -> bool:
     return plan.loss[plan.certified].delta > 0
+
+
+def _classes_alone(plan: ReleasePlan) -> bool:
+    """Whether classes of several steps are counted, and no square is added up."""
+    kinds = {part.kind for step in plan.steps for part in step.parts if part.grain > 1}
+    return "quantile" in kinds and "square" not in kinds
 
 
 def _moved(plan: ReleasePlan) -> bool:
@@ -179,6 +185,14 @@ KNOWN: tuple[Erratum, ...] = (
         "interval columns. Without noise the number lies between _lower and _upper; the number shown can lie outside.",
         holds=_moved,
         only=_pages_of_moved,
+    ),
+    Erratum(
+        name="squares that nobody added up",
+        until=8,
+        pattern=re.compile(r"Squares were rounded to their grid before they were added up; the margin covers that"),
+        instead="No square was added up for this release: its quantiles were made of counts of classes of values.",
+        holds=_classes_alone,
+        certificate=True,
     ),
     Erratum(
         name="the estimate is not moved",

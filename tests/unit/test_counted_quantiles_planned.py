@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from dprelease.measures import PrefixCounts
 from dprelease.measures.counted_quantile import counted_along
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify.whole_plan import verify
+from dprelease.publish.accounting.choices import draw_row
+from dprelease.publish.accounting.guarantee import allocation, allocation_before
 from dprelease.spec.load import load
 from tests.ledgers import account
 from tests.planned import plan_of
@@ -316,3 +319,17 @@ def test_classes_of_a_clip_that_no_width_divides_end_at_the_clip() -> None:
     found = counted_along(quantity)
     assert (found.grain, found.classes[:2], found.classes[-1]) == (5, (-3, 2), 2042)
     assert found.grid == 1
+
+
+def test_the_accounting_tells_the_cells_that_they_are_published_in_and_what_is_drawn_of_each() -> None:
+    plan = planned()
+    rows = {row["query"]: row for row in allocation(plan)}
+    before = {row["query"]: row for row in allocation_before(plan)}
+    for step in counted(plan):
+        classes = len(step.aggregate.quantity.classes)
+        assert step.cells is not None
+        for query in {each.query for each in step.answers}:
+            columns = plan.keys(next(each for each in plan.queries if each.name == query))
+            assert rows[query]["cells"] == prod(len(column.keys or ()) for column in columns)
+            assert before[query]["cells"] == step.cells == rows[query]["cells"] * classes
+        assert draw_row(step)["cells"] == f"{step.cells // classes} × {classes:,}"

@@ -14,9 +14,11 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import SENTENCES, Check, check_bundle, render, write
+from dprelease.publish.accounting.glossary import post_processing
 from dprelease.publish.bundle.step_files import RECIPE
 from dprelease.publish.errata import CERTIFICATE, KINDS_OF_TEXTS, KNOWN, TEXTS, errata_of, plain_text
 from dprelease.publish.manifest import Manifest, sums_file
+from tests.planned import plan_of
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
 from tests.unit.unadjusted_example import bundle, moved_plan
@@ -62,6 +64,24 @@ MOVED = {
     ),
 }
 
+SQUARES = "squares that nobody added up"
+
+
+def counted_and_spread(measure: str) -> ReleasePlan:
+    """A plan of one query of 3 cells with one measure of incomes."""
+    return plan_of(f"""
+dprelease: 1
+release: {{name: a, period: 2024}}
+privacy: {{unit: {{entity: person}}, neighboring: add_remove, budget: {{epsilon: 1, delta: 1e-9}}}}
+tables:
+  people:
+    account: demo
+    source: {{file: people.csv}}
+    columns: {{area: {{type: integer, keys: [1, 2, 3]}}, income: {{type: decimal, range: [0, 500000]}}}}
+queries: {{q: {{table: people, by: [area], measures: {{{measure}}}}}}}
+publish: {{formats: [csv]}}
+""")
+
 
 def found(files: dict[str, str], made: ReleasePlan | None = None, texts: int = 1) -> list[str]:
     encoded = {
@@ -72,7 +92,7 @@ def found(files: dict[str, str], made: ReleasePlan | None = None, texts: int = 1
 
 
 def test_every_known_sentence_has_its_first_wording_here_or_stood_in_the_certificate_alone() -> None:
-    assert {each.name for each in KNOWN} == FIRST.keys() | MOVED.keys() | {"levels of the certificate"}
+    assert {each.name for each in KNOWN} == FIRST.keys() | MOVED.keys() | {"levels of the certificate", SQUARES}
     assert all(each.until <= TEXTS for each in KNOWN)
     assert len({each.name for each in KNOWN}) == len(KNOWN)
 
@@ -92,6 +112,16 @@ def test_what_is_written_now_of_moved_numbers_has_none_of_it() -> None:
     plan = moved_plan()
     files = bundle(plan)
     assert [*errata_of(files, frozenset(files), plan, TEXTS)] == []
+
+
+def test_squares_are_told_where_squares_were_added_up_and_found_false_where_classes_were_counted() -> None:
+    text = "<p>Squares were rounded to their grid before they were added up; the margin covers that.</p>"
+    made = counted_and_spread("income: {quantiles: income, at: [0.25, 0.5, 0.75], clip: [0, 100000], from: counts}")
+    assert found({"accounting.html": text}, made) == [SQUARES]
+    assert not any("Squares" in line for line in post_processing(made))
+    spread = counted_and_spread("income: {stddev: income, clip: [0, 100000]}")
+    assert found({"accounting.html": text}, spread) == []
+    assert any("Squares" in line for line in post_processing(spread))
 
 
 @pytest.mark.parametrize("name", FIRST)
@@ -121,7 +151,7 @@ def test_a_sentence_that_was_true_of_a_release_is_no_erratum() -> None:
 
 
 def test_the_certificate_is_told_by_the_wording_of_the_bundle() -> None:
-    assert found({CERTIFICATE: ""}) == [each.name for each in KNOWN if each.certificate]
+    assert found({CERTIFICATE: ""}) == [each.name for each in KNOWN if each.certificate and each.name != SQUARES]
     assert found({CERTIFICATE: ""}, texts=TEXTS) == []
     assert found({}) == []
 

@@ -230,9 +230,8 @@ def _step_cells(step: Measured, quantity: Quantity) -> list[str]:
     unit = Fraction(1) if step.choosing is not None else quantity.grid
     if step.factor is not None:
         unit /= step.factor.grain
-    each = len(quantity.classes) if quantity.is_counted else 1  # numbers of one published cell
     return [
-        "selected" if step.cells is None else str(step.cells // each),
+        "selected" if step.cells is None else str(step.cells // quantity.in_each_cell),
         step.mechanism.replace("_", " "),
         f"{float(step.scale * unit):,.4g}",
         f"{float(step.share):.1%}",

@@ -116,7 +116,8 @@ def _asked(goal: Goal, total: Fraction, of: str) -> str:
 
 def draw_row(step: Step) -> dict[str, str]:
     """One step as a row of the page: what was added up, how it was hidden, and what that cost."""
-    several = f" × {len(step.parts)}" if step.joined else ""
+    each = step.aggregate.quantity.in_each_cell
+    several = f" × {amount(max(each, len(step.parts)))}" if step.joined or each > 1 else ""
     return {
         "id": step.id,
         "measured": _what(step),
@@ -126,7 +127,7 @@ def draw_row(step: Step) -> dict[str, str]:
         "scale": at_most(step.scale, 6),
         "loss": _loss(step),
         "share": percent(step.share),
-        "cells": phrase("keys chosen") if step.cells is None else amount(step.cells) + several,
+        "cells": phrase("keys chosen") if step.cells is None else amount(step.cells // each) + several,
     }
 
 

@@ -276,7 +276,7 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     found += _counts_and_sums(made, bool(plan.workloads or summed or totals))
     found += [phrase(_ADDED_UP, names=_named(summed))] if summed else []
     found += _methods(MEASURES, kinds)
-    if any(quantity.grain > 1 for _, _, fed in made for quantity in fed):
+    if any(quantity.kind == "square" and quantity.grain > 1 for _, _, fed in made for quantity in fed):
         found.append(phrase("Squares were rounded to their grid before they were added up; the margin covers that."))
     if any(len(step.answers) > 1 for step in plan.steps):
         found.append(phrase("One draw may serve several numbers, which then err together: the steps say which."))

@@ -32,6 +32,7 @@ from dprelease.words import amount, marked, phrase
 
 __all__ = [
     "allocation",
+    "allocation_before",
     "chances_told",
     "factor_text",
     "guarantee",
@@ -220,7 +221,24 @@ def _cells(plan: ReleasePlan, query: PlannedQuery, steps: list[Step]) -> int | N
         return query.ranking.k
     if query.ranges is not None:
         return rows_of(plan.keys(query), query.ranges)
-    return None if query.private else max((step.cells or 0 for step in steps), default=0)
+    return None if query.private else max(map(_published, steps), default=0)
+
+
+def _published(step: Step) -> int:
+    """The cells that a step is published in; of quantiles from counts each has a number for every class."""
+    return (step.cells or 0) // step.aggregate.quantity.in_each_cell
+
+
+def allocation_before(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """The same as wordings before the eighth had it: the rows of quantiles from counts were cells times classes."""
+    drawn = {step.id: step.cells or 0 for step in plan.steps}
+    every = {query.name: query for query in plan.queries if query.ranking is None and query.ranges is None}
+    return [
+        {**row, "cells": max((drawn[step] for step in row["steps"]), default=0)}
+        if row["query"] in every and row["cells"] is not None
+        else row
+        for row in allocation(plan)
+    ]
 
 
 @lru_cache(maxsize=1 << 10)

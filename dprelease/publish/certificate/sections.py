@@ -151,7 +151,7 @@ def _guarantee(content: Content) -> Iterator[Block]:
     yield BlockHeading(phrase("The guarantee"))
     rows = (
         (phrase("Who is protected"), who_is_protected(plan)),
-        (phrase("Relation"), f"{plan.neighboring}: {told['relation']}"),
+        (phrase("Relation"), f"{plan.neighboring}{phrase(':')} {told['relation']}"),
         (phrase("What is hidden"), what_is_hidden(plan)),
         (
             phrase("Framework"),

@@ -186,11 +186,16 @@ def _panels(table: PublishedTable, family: Sequence[PublishedMeasure]) -> Iterat
         for measure, shown in zip(family, rows, strict=True):
             yield _drawn(measure.shown, shown, every, _line(measure), dots=True)
         return
-    words = [f"{percent(_rank(each) or Fraction(0))} %" for each in family]
-    name = family[0].title or family[0].name.rpartition("_q")[0] or family[0].name
+    titled = all(each.title for each in family)
+    words = [each.title if titled else f"{percent(_rank(each) or Fraction(0))} %" for each in family]
+    name = family[0].name.rpartition("_q")[0] or family[0].name
+    if titled and len(words) > 1:
+        name = phrase("{first} to {last}", first=words[0], last=words[-1])
+    elif titled:
+        name = words[0]
     for across in zip(*rows, strict=True):
         shown = [Plotted("", word, *_numbers(each)) for word, each in zip(words, across, strict=True)]
-        title = f"{name}: {across[0].label}"
+        title = f"{name}{phrase(':')} {across[0].label}"
         yield _drawn(title, shown, every, _line(family[0]), dots=True)
 
 

@@ -105,6 +105,8 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
         linked=as_script(whole_dataset(content, files, root)),
         catalogued=told,
         issued=written_day(told.issued),
+        started=written_day(told.start),
+        ended=written_day(told.end),
         offered=offered(files, f"{spoken().tag}/" if root else ""),
         **_guarantee(content),
         **reading_of(content),
