@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -29,6 +28,7 @@ from dprelease.audit.evidence import (
 from dprelease.audit.pairs import AuditData, Boxes, change_of, either_keys, exact_numbers
 from dprelease.audit.path import answers_of, answers_read, joint_steps
 from dprelease.audit.search import NeighbourPair, Searched, groups_of, search
+from dprelease.audit.timing import affordable, in_parts, seconds_each
 from dprelease.errors import BrokenPromiseError, UnsupportedEvent
 from dprelease.noise import ExactKeys
 from dprelease.plan.document import ReleasePlan, Step
@@ -49,11 +49,10 @@ CANARIES = "whole release, canaries"
 Shown = Callable[[str, int, int], None]
 Answers = npt.NDArray[np.int64]
 _DELTAS = (1e-4, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # of the claimed curve, beside that of the budget
-_FEWEST, _MOST, _TRIAL = 60, 1_000_000, 100  # runs a side
-_HELD = 16_000_000  # numbers of all runs of a side, for memory
 _NUMBERS = 48  # of one step that an attack looks at, those that change most
 _STATISTICS = 3  # of a step at most
-_SEARCHING, _GUESSING = 0.3, 0.2  # of the time: for neighbours, and for canaries
+_SEARCHING, _GUESSING = 0.3, 0.25  # of the time, and of what is left: for neighbours, and for canaries
+_LEFT = 0.3  # of the time, that attacks have at least
 _TINY = Fraction(1, 10**14)  # delta of what canaries are held against: each of them costs twice that
 _OWN = Fraction(5, 4)  # times the delta of a selection: the rest is for its noise
 _LATTICE = 2.0  # a discrete Gaussian of a smaller scale is no Gaussian: then mu says nothing
@@ -138,8 +137,11 @@ def audit_plan(
     plan: ReleasePlan, data: AuditData, seconds: float, show: Shown = lambda label, done, total: None
 ) -> AuditReport:
     """Attack a plan, verified or not; see :func:`audit_spec`."""
-    begun, each = time.monotonic(), seconds * (1 - _SEARCHING - _GUESSING) / (len(plan.steps) + 2)
+    begun = time.monotonic()
     searched = search(data, seconds * _SEARCHING, lambda done, total: show("making up neighbours", done, total))
+    # A slow machine makes the search longer than its part; what follows has what is left, and a little at least.
+    left = max(begun + seconds - time.monotonic(), seconds * _LEFT)
+    each = left * (1 - _GUESSING) / (len(plan.steps) + 2)
     tests = EVENTS * (_STATISTICS * len(plan.steps) + 2 * max(1, len(searched.whole))) + 1
     attack = _Attack(plan, data, searched, MISS / tests, each)
     draws = []
@@ -147,7 +149,9 @@ def audit_plan(
         draws.append(attack.step(step))
         show("attacking steps", number + 1, len(plan.steps))
     draws += [attack.whole(pair, number) for number, pair in enumerate(searched.whole)]
-    draws += attack.canaries(seconds * _GUESSING)
+    left = begun + seconds - time.monotonic()
+    if left > 0:
+        draws += attack.canaries(max(left, seconds * _GUESSING / 2))
     show("attacking the whole release", 1, 1)
     return AuditReport(
         release=plan.release.name,
@@ -201,7 +205,7 @@ class _Attack:
         first, second = pair.first[step.id], pair.second[step.id]
         draw = _drawer(step, pair, first, second)
         choice, places = step.choosing is not None or step.selecting is not None, _places(step, pair)
-        runs = _affordable(self.seconds, _seconds_each(lambda runs: draw(first, runs), self.seconds), len(places))
+        runs = affordable(self.seconds, seconds_each(lambda runs: draw(first, runs), self.seconds), len(places))
         part = None if choice else _part(step, pair, places)
         if not runs:
             return [], 0
@@ -211,7 +215,8 @@ class _Attack:
         else:
             scores["how often"] = listed_score
         delta = float(self.plan.budget.delta)
-        return evidence(draw(first, runs), draw(second, runs), scores, delta, self.miss), runs
+        sides = in_parts(draw, (first, second), runs, self.seconds)
+        return evidence(*sides, scores, delta, self.miss), len(sides[0])
 
     def whole(self, pair: NeighbourPair, number: int) -> DrawAudit:
         """Attack all steps that a unit is in together, by the very function that measures a release."""
@@ -227,10 +232,16 @@ class _Attack:
                 parts = _places_together([(step, _of_step(step, pair)) for step in steps])
                 kept = [_part(step, _of_step(step, pair), places) for step, places in parts]
                 seconds = 2 * self.seconds / len(self.searched.whole)
-                each = _seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
-                runs = _affordable(seconds, each, sum(len(at) for _, at in parts))
+                each = seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
+                runs = affordable(seconds, each, sum(len(at) for _, at in parts))
             if runs:
-                sides = [answers_of(self.data, boxes, parts, runs) for boxes in (pair.first, pair.second)]
+                sides = in_parts(
+                    lambda boxes, some: answers_of(self.data, boxes, parts, some),
+                    (pair.first, pair.second),
+                    runs,
+                    seconds,
+                )
+                runs = len(sides[0])
                 scores: dict[str, Learner] = {
                     "learned": linear_score,
                     "claimed law": lambda one, other: ratio_score(kept),
@@ -333,24 +344,6 @@ def _drawer(step: Step, pair: NeighbourPair, first: Boxes, second: Boxes) -> Cal
         for at in [place // cells]
     ]
     return lambda boxes, runs: draws_of(step, boxes, held, runs)[:, kept]
-
-
-def _seconds_each(draw: Callable[[int], object], seconds: float) -> float:
-    """How long a run takes, by a few of them: by more where these are quick. The first one makes tables for all."""
-    draw(1)
-    each, runs, begun = math.inf, 1, time.monotonic()
-    while runs <= _TRIAL and time.monotonic() - begun < seconds / 20:
-        started = time.monotonic()
-        draw(runs)
-        each, runs = (time.monotonic() - started) / runs, runs * 7
-    return each
-
-
-def _affordable(seconds: float, each: float, numbers: int) -> int:
-    """Runs a side, an even number; none where there is no time for so few that they could prove something."""
-    most = min(_MOST, _HELD // max(1, numbers))
-    runs = min(most, int(seconds / (2 * max(each, 1e-7))))
-    return 0 if runs < _FEWEST else 2 * (runs // 2)
 
 
 def _refuted(found: Sequence[ProvedEvent], claims: Sequence[tuple[float, float]]) -> list[str]:

@@ -8,6 +8,7 @@ right guesses prove holds whatever the answers have to do with one another (Stei
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -25,9 +26,9 @@ from dprelease.starter.extremes import UnitRows
 
 __all__ = ["CanaryRuns", "guess_canaries"]
 
-_MOST = 24  # canaries of a run
+_MOST = 200  # canaries of a run
 _TRIED = 60  # units that are counted alone for them
-_COUNTING = 0.4  # of the time
+_COUNTING = 0.3  # of the time
 _FIRST = 0.3  # of the runs: they choose how many guesses are made
 _FEWEST = 12  # runs, or there is no test
 _SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)  # of the canaries that are guessed at, the surest first
@@ -58,6 +59,22 @@ class _Canary:
 
     unit: UnitRows
     change: dict[str, npt.NDArray[np.int64]]
+
+    @property
+    def moved(self) -> set[tuple[str, int]]:
+        """The numbers that it changes, each as a step and a place."""
+        return {(name, int(at)) for name, moves in self.change.items() for at in np.flatnonzero(moves)}
+
+    def signal(self, steps: Sequence[AuditedStep]) -> float:
+        """How far it stands out of the noise: changes over scales added up, of Gaussian noise the root of squares."""
+        plain, squares = 0.0, 0.0
+        for step in (each.step for each in steps):
+            ratio = np.abs(self.change[step.id].astype(np.float64)) / float(step.scale)
+            if "gaussian" in step.mechanism:
+                squares += float((ratio**2).sum())
+            else:
+                plain += float(ratio.sum())
+        return plain + math.sqrt(squares)
 
 
 def guess_canaries(
@@ -98,18 +115,25 @@ def _chosen(
     data: AuditData, steps: Sequence[AuditedStep], table: str, empty: dict[str, Boxes], until: float
 ) -> list[_Canary]:
     """Units none of which moves a number that another one moves, so that each is guessed at by itself."""
-    found: list[_Canary] = []
-    taken: set[tuple[str, int]] = set()
+    tried: list[_Canary] = []
     for _ in range(_TRIED):
-        if len(found) == _MOST or (found and time.monotonic() > until):
+        if tried and time.monotonic() > until:
             break
         unit = data.units.unit(table)
         counted = data.boxes([unit], steps)
-        change = {each.step.id: change_of(each.step, empty[each.step.id], counted[each.step.id]) for each in steps}
-        moved = {(name, int(at)) for name, moves in change.items() for at in np.flatnonzero(moves)}
-        if moved and not moved & taken:
-            taken |= moved
-            found.append(_Canary(unit, change))
+        tried.append(
+            _Canary(
+                unit, {each.step.id: change_of(each.step, empty[each.step.id], counted[each.step.id]) for each in steps}
+            )
+        )
+    # Those that stand out most come first, and of such the ones that leave most room for others.
+    tried.sort(key=lambda each: (-round(each.signal(steps), 6), len(each.moved)))
+    found: list[_Canary] = []
+    taken: set[tuple[str, int]] = set()
+    for canary in tried:
+        if canary.moved and not canary.moved & taken and len(found) < _MOST:
+            taken |= canary.moved
+            found.append(canary)
     return found
 
 

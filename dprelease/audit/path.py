@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.audit.pairs import AuditData, Boxes
-from dprelease.audit.search import NeighbourPair
+from dprelease.audit.pairs import AuditData, Boxes, change_of
+from dprelease.audit.search import NeighbourPair, crowd
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.engines import Engine, engine_for
 from dprelease.ledger import Ledger
@@ -28,6 +28,8 @@ from dprelease.starter.extremes import UnitRows
 __all__ = ["answers_of", "answers_read", "joint_steps", "measured_anew"]
 
 Answers = npt.NDArray[np.int64]
+_CROWD = 24  # units of a data set whose rows are put into another order
+_ORDER = "keys are shown in an order that is not that of their texts"
 _READINGS = 1  # of each data set: a large plan takes half a minute
 _IDENTITY = ("audit", "", "")
 
@@ -64,13 +66,34 @@ def answers_of(
 
 def answers_read(data: AuditData, pair: NeighbourPair) -> list[str]:
     """Read, count and hide both data sets a few times, from their files on: what outsiders could tell apart at once."""
-    shapes = []
+    shapes, found = [], []
     for units in pair.units:
         read = [_read(data, units) for _ in range(_READINGS)]
         shapes.append({tuple((name, _shape(each)) for name, each in sorted(drawn.items())) for drawn in read})
-    if all(len(shape) == 1 for shape in shapes) and shapes[0] == shapes[1]:
-        return []
-    return ["answers on neighbouring data sets have different shapes"]
+        if any(_out_of_order(each) for drawn in read for each in drawn.values()):
+            found.append(_ORDER)
+    if not (all(len(shape) == 1 for shape in shapes) and shapes[0] == shapes[1]):
+        found.append("answers on neighbouring data sets have different shapes")
+    return list(dict.fromkeys([*found, *_by_place(data, pair)]))
+
+
+def _by_place(data: AuditData, pair: NeighbourPair) -> list[str]:
+    """What changes where nothing but the order of rows in the files does: others' rows then have a say in it."""
+    steps, found = [each for each in data.steps if each.step.id in pair.second], []
+    units = [*pair.units[1], *crowd(data, steps[0].step.aggregate.table, _CROWD)]
+    turned = [{name: rows[::-1] for name, rows in unit.items()} for unit in units[::-1]]
+    first, second = data.boxes(units, steps), data.boxes(turned, steps)
+    if any(change_of(each.step, first[each.step.id], second[each.step.id]).any() for each in steps):
+        found.append("totals depend on the order of rows in the files")
+    if any(each.batch.selection for each in steps) and any(map(_out_of_order, _read(data, units).values())):
+        found.append(_ORDER)
+    return found
+
+
+def _out_of_order(answer: Measurement) -> bool:
+    """Of keys that noise selects: an order by their counts would tell of these."""
+    texts = [tuple(map(str, key)) for key in answer.keys or ()]
+    return texts != sorted(texts)
 
 
 def measured_anew(data: AuditData, units: Sequence[UnitRows]) -> dict[str, Answers]:

@@ -14,11 +14,13 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.privacy.unit import Neighboring
 from dprelease.starter.extremes import UnitRows
 
-__all__ = ["NeighbourPair", "Searched", "groups_of", "search"]
+__all__ = ["NeighbourPair", "Searched", "crowd", "groups_of", "search"]
 
-_OTHERS = (2, 0, 3, 1)  # units that both data sets have, in turn: what one adds depends on who else is there
+_OTHERS = (2, 0, 3, 1, 24)  # units that both data sets have, in turn: what one adds depends on who else is there
+_MANY_ROWS = 100  # of a unit: of such there are never many others
 _TOGETHER = 5  # units that are tried beside the same others
 _FEW = 20  # units that are tried in up to twice the time, where one takes long
+_LONGEST = 2.0  # times the time of a search, at most
 _FEWEST, _MOST = 40, 160  # units that are tried; a pair that reaches what is stated is no reason to try no further ones
 _KEPT = 8  # of the units tried before, to put one in the place of another
 
@@ -79,15 +81,26 @@ def groups_of(data: AuditData) -> list[tuple[str, list[AuditedStep]]]:
     return list(groups.values())
 
 
+def crowd(data: AuditData, table: str, units: int) -> list[UnitRows]:
+    """So many units, or three where one may have many rows."""
+    bounds = data.tables[table].bounds
+    most = units if bounds is None or bounds.max_rows <= _MANY_ROWS else min(units, max(_OTHERS[:-1]))
+    return [data.units.unit(table) for _ in range(most)]
+
+
 def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], seconds: float, found: Searched) -> None:
     largest: dict[str, NeighbourPair] = {}
     begun, tried = time.monotonic(), 0
     while tried < _MOST:
         late = (time.monotonic() - begun) / seconds
-        if (late > 1 and tried >= _FEW) or (late > 2 and tried) or (tried >= _FEWEST and _all_reached(found, steps)):
+        if (
+            (late > 1 and tried >= _FEW)
+            or (late > _LONGEST and tried)
+            or (tried >= _FEWEST and _all_reached(found, steps))
+        ):
             break
-        others = [data.units.unit(table) for _ in range(_OTHERS[tried // _TOGETHER % len(_OTHERS)])]
-        pairs = _beside(data, others, table, steps, found)
+        others = crowd(data, table, _OTHERS[tried // _TOGETHER % len(_OTHERS)])
+        pairs = _beside(data, others, table, steps, found, begun + _LONGEST * seconds)
         if pairs is None:
             return
         tried += _TOGETHER
@@ -98,11 +111,16 @@ def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], sec
 
 
 def _beside(
-    data: AuditData, others: Sequence[UnitRows], table: str, steps: Sequence[AuditedStep], found: Searched
+    data: AuditData,
+    others: Sequence[UnitRows],
+    table: str,
+    steps: Sequence[AuditedStep],
+    found: Searched,
+    until: float,
 ) -> dict[str, NeighbourPair] | None:
     """Some units, one after the other, beside the same others: by way the pair that moves all steps most.
 
-    None where the engine breaks a promise.
+    No further one is tried after ``until``, once there is a pair. None where the engine breaks a promise.
     """
     replaced = data.plan.neighboring is Neighboring.REPLACE_ONE
     earlier: list[tuple[Sequence[UnitRows], dict[str, Boxes]]] = []
@@ -113,6 +131,8 @@ def _beside(
         earlier.append((others, first))
     largest: dict[str, NeighbourPair] = {}
     for _ in range(_TOGETHER):
+        if largest and time.monotonic() > until:
+            break
         units = [*others, data.units.unit(table)]
         counted = _boxes(data, units, steps, found)
         if counted is None:

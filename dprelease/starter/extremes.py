@@ -59,6 +59,8 @@ class ExtremeUnits:
         computed = [c.derivation.sql for t in tables.values() for c in t.columns if isinstance(c.derivation, Computed)]
         words = [*conditions, *computed]
         self._made = {name: _made(table, references, words) for name, table in tables.items()}
+        # Rows without an id may be units of their own in any table that units have rows in, beside the one asked for.
+        self._alone = [made for made in self._made.values() if made.table.unit_id and made.table.null_id == "unit"]
         self._named = 0
 
     def header(self, name: str) -> tuple[str, ...]:
@@ -79,8 +81,9 @@ class ExtremeUnits:
         some = f"unit-{self._named}"
         if made.table.unit_id is None:
             return {name: [self._row(made)]}
-        if made.table.null_id == "unit" and self._random.random() < 0.25:
-            return {name: [{**self._row(made), made.table.unit_id: ""}]}
+        if self._alone and self._random.random() < 0.25:
+            nobody = self._random.choice(self._alone)
+            return {nobody.table.name: [{**self._row(nobody), str(nobody.table.unit_id): ""}]}
         of_units = {each: other for each, other in self._made.items() if other.table.unit_id is not None}
         return {each: self._rows(other, some) for each, other in of_units.items()}
 

@@ -20,6 +20,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         ),
         Edit("engines.duck.pipeline:privately_joined", "left == lent[place])", "left.identical_to(lent[place]))"),
         spec="joined_nobody",
+        audit=True,
     ),
     Fault(
         "order-without-lent-columns",

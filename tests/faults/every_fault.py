@@ -12,6 +12,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from tests.faults.engine_faults import ENGINE_FAULTS
 from tests.faults.fault import Fault
+from tests.faults.joint_faults import JOINT_FAULTS
 from tests.faults.ledger_faults import LEDGER_FAULTS
 from tests.faults.noise_faults import NOISE_FAULTS
 from tests.faults.path_faults import PATH_FAULTS
@@ -21,7 +22,7 @@ from tests.faults.specs import plan_under_attack
 
 __all__ = ["FAULTS", "attacked", "audited", "seen_by", "told_by_verify"]
 
-FAULTS: tuple[Fault, ...] = (*PATH_FAULTS, *NOISE_FAULTS, *ENGINE_FAULTS, *PLAN_FAULTS, *LEDGER_FAULTS)
+FAULTS: tuple[Fault, ...] = (*PATH_FAULTS, *NOISE_FAULTS, *ENGINE_FAULTS, *PLAN_FAULTS, *LEDGER_FAULTS, *JOINT_FAULTS)
 
 
 def seen_by(plant: Patch | None, seen: Seen, folder: Path, fixture: Fixtures) -> str:

@@ -180,6 +180,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "return tuple(held[at] for at in np.argsort(-counts, kind='stable') if noisy[at] >= threshold)",
         ),
         spec="keys",
+        audit=True,
     ),
     Fault(
         "coin-off-by-one-unit",

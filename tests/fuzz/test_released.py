@@ -87,6 +87,7 @@ publish: {formats: [csv]}
 _BLOCK = 12
 
 
+@pytest.mark.slow
 def test_without_noise_every_kind_of_measure_is_what_pandas_says(tmp_path: Path) -> None:
     outcome, found = released(EVERY, 1, tmp_path)
     assert outcome == "released, verified, compared"

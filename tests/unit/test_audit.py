@@ -23,7 +23,7 @@ from dprelease.audit.bounds import (
 )
 from dprelease.audit.canaries import guess_canaries
 from dprelease.audit.choices import part_of_the_claim
-from dprelease.audit.evidence import AttackedPart, Learner, evidence, linear_score, ratio_score
+from dprelease.audit.evidence import AttackedPart, Learner, evidence, linear_score, listed_score, ratio_score
 from dprelease.audit.pairs import AuditData
 from dprelease.audit.search import groups_of
 from dprelease.cli.app import app
@@ -67,6 +67,14 @@ def test_noise_that_two_numbers_share_is_seen_by_what_is_learned_alone() -> None
         best[each.statistic] = max(best[each.statistic], each.epsilon(1e-6))
     assert best["learned"] > 4
     assert best["law"] < 1
+
+
+def test_what_is_learned_is_counted_on_other_runs() -> None:
+    """No two answers are alike: whoever counted where he learned would tell the two sides apart without fail."""
+    answers = np.arange(800, dtype=np.int64).reshape(2, 400, 1)
+    found = evidence(answers[0], answers[1], {"how often": listed_score}, 0.0, 1e-6)
+    assert found
+    assert all(each.epsilon(0.0) == 0 for each in found)
 
 
 @pytest.fixture

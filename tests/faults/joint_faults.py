@@ -1,0 +1,91 @@
+"""Faults of places that came later: joint noise of many counts, chosen clips, weights, ids, series, answers, and the audit itself."""
+
+from __future__ import annotations
+
+from tests.faults.fault import Fault
+from tests.faults.planting import Edit, Seen
+
+__all__ = ["JOINT_FAULTS"]
+
+JOINT_FAULTS: tuple[Fault, ...] = (
+    Fault(
+        "ids-of-other-bytes-are-one",
+        "bounds",
+        "units whose ids differ in bytes that are no UTF-8 are bounded as one",
+        Seen("conformance.test_engines_ids", "test_ids_that_differ_in_any_byte_are_two_units", {"kind": "duckdb"}),
+        Edit("engines.files.rows:_identified", "id_text(item)", 'item.decode("utf-8", "replace")'),
+    ),
+    Fault(
+        "weights-not-clipped",
+        "clip",
+        "a record counts as often as its weight says, however large",
+        Seen(
+            "conformance.test_engines_weights", "test_one_record_more_of_the_largest_weight_moves_its_cell_by_the_clip"
+        ),
+        Edit("engines.duck.grid_steps:weight_steps", "high=weight.clip)", "high=2**40)"),
+    ),
+    Fault(
+        "clip-by-half-scale",
+        "choice",
+        "epsilon of a chosen clip times 2",
+        Seen("unit.test_chosen_clips", "test_the_choice_has_the_stated_law"),
+        Edit("noise.mechanisms.clip:ExponentialClip.draw", "Powers(scale)", "Powers(scale / 2)"),
+    ),
+    Fault(
+        "scale-that-is-no-secret",
+        "law",
+        "noise of one random scale has the smallest one, always",
+        Seen("unit.test_noise_random_scale", "test_a_draw_takes_a_secret_place_and_its_scale_and_rounds"),
+        Edit("noise.mechanisms.random_scale:scale_noise", "bisect_right(ends, entropy.below(_WHOLE))", "0"),
+    ),
+    Fault(
+        "residual-total-half-as-wide",
+        "law",
+        "less noise on a total with residuals than was charged",
+        Seen("unit.test_noise_total_residual", "test_a_vector_by_its_decision_tree"),
+        Edit(
+            "noise.mechanisms.total_residual:TotalResidualSampler.vector",
+            "2 * term.sign * geometric",
+            "term.sign * geometric",
+        ),
+    ),
+    Fault(
+        "periods-not-clamped",
+        "values",
+        "a huge number of one period wraps the sum over periods: any change",
+        Seen("unit.test_noise_shared", "test_each_number_is_clamped_before_they_are_added_up"),
+        Edit("noise.mechanisms.shared:draw_together", "np.clip(table, -most, most)", "table"),
+    ),
+    Fault(
+        "answers-kept-too-often",
+        "local",
+        "a respondent's answer is true more often than its weights say",
+        Seen("laws.test_randomized_response", "test_an_answer_loses_ln_of_its_weights_and_the_code_draws_by_them"),
+        Edit(
+            "release.data.respond:given",
+            "right, wrong = law.weights",
+            "right, wrong = 2 * law.weights[0], law.weights[1]",
+        ),
+    ),
+    Fault(
+        "bits-by-a-fair-coin",
+        "local",
+        "a bit is set more often where it is not the true one: an estimate that is wrong",
+        Seen("laws.test_randomized_response", "test_bits_lose_it_together_and_a_bit_that_is_fair_for_all_is_seen"),
+        Edit("release.data.respond:bits_given", "below(right + wrong) < wrong", "below(2) < 1"),
+    ),
+    Fault(
+        "audit-forgets-delta",
+        "audit",
+        "an audit accuses a plan that is right",
+        Seen("unit.test_audit", "test_an_event_proves_what_its_definition_says"),
+        Edit("audit.bounds:epsilon_of_event", "(above - delta) / below", "above / below"),
+    ),
+    Fault(
+        "audit-tests-what-it-learned-from",
+        "audit",
+        "an audit chooses and counts on the same runs: it accuses a plan that is right",
+        Seen("unit.test_audit", "test_what_is_learned_is_counted_on_other_runs"),
+        Edit("audit.evidence:evidence", "(slice(half), slice(half, None))", "(slice(None), slice(None))"),
+    ),
+)
