@@ -27,7 +27,7 @@ from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_columns
 from dprelease.noise.exact import Exact
 
-__all__ = ["cell_counts", "combined", "counted_columns", "in_their_cells", "suits"]
+__all__ = ["added_to_cells", "cell_counts", "combined", "counted_columns", "in_their_cells", "suits"]
 
 HELD = "held"  # the number of rows of a combination, or what they weigh; without it every row stands for itself
 _MOST = 5_000_000  # combinations; of more of them the rows are kept as they are
@@ -79,6 +79,27 @@ def combined(stage: Stage, asked: PassQuery, tables: Sequence[Any], whole: bool)
     return PartTotals(kept.group_by(list(places)).aggregate(**{HELD: number}), list(places), [HELD])
 
 
+def added_to_cells(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | None) -> PartTotals:
+    """The combinations added up to those of the columns of ``by``: :func:`cell_counts` makes the same counts of them.
+
+    Args:
+        stage: Lends what is needed.
+        asked: The question.
+        kept: Combinations with their numbers of rows.
+        within: As for :func:`cell_counts`.
+    """
+    places = _places(asked)
+    kept = kept if within is None else _inside(stage, kept, places[0], within.nodes)
+    grouped = kept.group_by(places) if places else kept
+    return PartTotals(grouped.aggregate(**{HELD: kept[HELD].sum()}), places, [HELD])
+
+
+def _places(asked: PassQuery) -> list[str]:
+    """The columns of positions among the keys of ``by``."""
+    names = counted_columns(asked.grouping)
+    return [f"p{names.index(name)}" for name in asked.grouping.by]
+
+
 def cell_counts(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | None = None) -> tuple[Exact, ...]:
     """One box per quantity: the number of rows in every cell, from what :func:`combined` kept.
 
@@ -88,8 +109,7 @@ def cell_counts(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | N
     The engine groups by the small columns themselves, which it does in half the time that a number of the cell takes;
     that number is made of what it answers: below 10^9, for a grouping has no more cells.
     """
-    names, grouping = counted_columns(asked.grouping), asked.grouping
-    places = [f"p{names.index(name)}" for name in grouping.by]
+    grouping, places = asked.grouping, _places(asked)
     kept = kept if within is None else _inside(stage, kept, places[0], within.nodes)
     number = in_62_bits(kept[HELD].sum()) if HELD in kept.columns else kept.count()
     answer = stage.read((kept.group_by(places) if places else kept).aggregate(rows=number))

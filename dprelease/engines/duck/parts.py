@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.table import Key, Table
 from dprelease.engines.base import MEMORY
-from dprelease.engines.duck.combinations import combined
+from dprelease.engines.duck.combinations import added_to_cells, combined
 from dprelease.engines.duck.cubes import cube_of
 from dprelease.engines.duck.loading import Layout
 from dprelease.engines.duck.pipeline import PassQuery, part_keys, part_totals
@@ -32,6 +33,7 @@ __all__ = [
     "AddedUp",
     "ComeTo",
     "UnitPart",
+    "cells_of",
     "check_parts",
     "combinations_of",
     "cube_cells_of",
@@ -131,6 +133,14 @@ def keys_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) 
 def combinations_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
     """The combinations of keys that rows have (``combinations.combined``)."""
     return {"kept": combined(stage, asked, tables, whole)}
+
+
+def cells_of(
+    asked: PassQuery, within: CellSlice | None, stage: Stage, tables: Sequence[Any], whole: bool
+) -> Mapping[str, PartTotals]:
+    """The same, added up to the cells of one question."""
+    kept = stage.keep(combined(stage, asked, tables, False).rows)
+    return {"kept": added_to_cells(stage, asked, kept, within)}
 
 
 def cube_cells_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:

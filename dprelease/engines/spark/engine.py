@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import loading
+from dprelease.engines.duck.combinations import cell_counts, counted_columns
 from dprelease.engines.duck.engine import DuckDBEngine
-from dprelease.engines.duck.parts import ComeTo
+from dprelease.engines.duck.parts import ComeTo, cells_of
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.files.formats import FILE_FORMATS
@@ -29,6 +32,7 @@ from dprelease.engines.spark.session import spark_context
 from dprelease.engines.spark.splits import size_of, splits_of
 from dprelease.engines.spark.tasks import Work, versions
 from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
+from dprelease.noise.exact import Exact, ExactHistogram
 
 __all__ = ["SparkEngine"]
 
@@ -83,6 +87,16 @@ class SparkEngine(DuckDBEngine):
                 return finish(results, {name: _added_up(results, each) for name, each in found.items()})
 
             return scrubbed(doing, act)
+
+    def _from_combinations(self, asked: PassQuery, within: CellSlice | None) -> tuple[Exact | ExactHistogram, ...]:
+        """Numbers of complete rows: kept on the driver for other tables where few keys can meet, else by themselves."""
+        if asked.table.cells(counted_columns(asked.grouping)) <= _FEW:
+            return super()._from_combinations(asked, within)
+        return self._answered(
+            asked,
+            partial(cells_of, asked, within),
+            lambda stage, totals: cell_counts(stage, asked, totals["kept"], within),
+        )
 
     def _found(self, asked: PassQuery, come_to: ComeTo) -> dict[str, Found]:
         """What all rows come to; in more parts where the rows of some did not fit into a task."""

@@ -309,7 +309,9 @@ def _spread(work: Work, stage: Stage, totals: Mapping[str, tuple[Any, PartTotals
             yield 0, (name, within, sums, packed(stage.read_kept(kept)))
             continue
         rows = stage.read_kept(kept, within, parts)
-        for part, some in _parted(rows.drop(["part"]), rows.column("part").to_numpy(), parts):
+        places, rows = rows.column("part").to_numpy(), rows.drop(["part"])
+        yield 0, (name, within, sums, packed(rows.slice(0, 0)))  # even of no row there are columns
+        for part, some in _parted(rows, places, parts):
             yield part, (name, within, sums, packed(some))
 
 
