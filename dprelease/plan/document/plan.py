@@ -263,7 +263,8 @@ class ReleasePlan(GrownValue):
     def fed_by(self, query: PlannedQuery) -> tuple[str, ...]:
         """The ids of the draws that a query is made of; of a table of a workload those of all of its tables."""
         takes = self.workload(query.workload).takes if query.workload else ()
-        return tuple(dict.fromkeys(each.step for fed in (takes, *query.inputs.values()) for each in fed))
+        fed = (feed.step for feeds in query.inputs.values() for feed in feeds)
+        return tuple(dict.fromkeys((*(take.step for take in takes), *fed)))
 
     def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
         """The key columns of a query, in published order."""
