@@ -224,7 +224,7 @@ def crossed(period: str = "2024-03", *changes: tuple[str, str]) -> ReleasePlan:
 
 def contrasts(plan: ReleasePlan, step: Step) -> Floats:
     """What one table of sex by age is multiplied by for a draw: sums over the columns that it has not, then contrasts."""
-    found = np.ones((1, 1))
+    found: Floats = np.ones((1, 1))
     for at, (name, keys) in enumerate(zip(("sex", "age"), SHAPE, strict=True)):
         if name not in step.aggregate.by:
             found = np.kron(found, np.ones((1, keys)))
