@@ -110,7 +110,7 @@ class Reader:
         with self._reading() as rows:
             state = view.state(rows) if rows else State()
             state = with_named_times(rows, state, [charge.account for charge in charges])
-        return assess_charges(state, charges, {charge.account.name: (period,) for charge in charges})
+        return assess_charges(state, charges, period)
 
     def openings(self, account: str) -> tuple[tuple[int, AccountOpened], ...]:
         """The entries that opened an account or changed its caps, in order, with their sequence numbers."""

@@ -42,7 +42,7 @@ from dprelease.noise import (
 )
 from dprelease.noise.mechanisms.factor import counted_classes, draw_factor
 from dprelease.noise.mechanisms.residual import draw_residual
-from dprelease.noise.mechanisms.shared import added_up, draw_together
+from dprelease.noise.mechanisms.shared import draw_together, weighted_together
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
 from dprelease.release.data.earlier_periods import at_period, periods_read
@@ -258,7 +258,7 @@ def hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece 
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
     combined = step.factor or step.residual
     if step.series is not None and combined is not None:
-        boxes = [added_up(boxes, step.series.read, combined.most_rows // step.series.band.growth)]
+        boxes = [weighted_together(boxes, step.series.read, combined.most_rows // step.series.band.growth)]
     elif step.series is not None:
         return draw_together(boxes, step.series.read, step.series.band.most_rows, step.scale, sampler)
     if step.joined:  # numbers of finer cells: each has noise of its own

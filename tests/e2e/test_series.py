@@ -62,8 +62,8 @@ def folder(released: Path) -> Iterator[Path]:
             path.write_bytes(data)
 
 
-def _table(folder: Path, period: str) -> list[dict[str, str]]:
-    with (folder / "releases" / "visits" / period / "tables" / "visits.csv").open(encoding="utf-8") as file:
+def _table(folder: Path, period: str, name: str = "visits") -> list[dict[str, str]]:
+    with (folder / "releases" / "visits" / period / "tables" / f"{name}.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -328,3 +328,61 @@ def test_a_skipped_month_and_one_that_is_replaced(tmp_path: Path) -> None:
     assert "sound" in command(folder, "ledger", "check")
     charges = json.loads(command(folder, "ledger", "log", "--json"))
     assert json.dumps(charges).count('"reserve"') == 5
+
+
+@pytest.mark.nightly
+def test_ranges_and_marginals_over_months_of_which_the_newest_is_replaced(tmp_path: Path) -> None:
+    """Of an account by month: what the replacing draw reads again is charged again, to each month."""
+    chance = random.Random(6)
+    rows = [(f"{month}-05", chance.choice("fm"), chance.randint(0, 5)) for month in MONTHS[:2] for _ in range(300)]
+    text = swapped(
+        (
+            "    by: [sex]\n    measures: {visits: {count: rows}}\n",
+            "    marginals: {sets: [[sex], [sex, hours]]}\n    measures: {visits: {count: rows}}\n",
+        ),
+        (
+            "      hours: {type: integer, range: [-5, 20]}\n",
+            "      hours: {type: integer, keys: {from: 0, to: 5}}\n",
+        ),
+        (SERIES, "series: {from: 2024-01, sums: [2, ytd], look_back: 2}"),
+        ("epsilon: 1/2", "epsilon: 1"),
+    )
+    text += """\
+  up_to:
+    table: visits
+    by: [sex, hours]
+    ranges: {of: hours, which: all}
+    measures: {visits: {count: rows}}
+    series: {from: 2024-01, sums: [2, ytd], look_back: 2}
+derive:
+  before: {sql: "select sex, visits_ytd - visits as earlier from visits__sex"}
+publish: {formats: [csv, html], certificate: false}
+"""
+    folder = one_table(tmp_path, text, "day,sex,hours", rows, POLICY)
+    for period in MONTHS[:2]:
+        command(folder, "run", "spec.yaml", "--direct", "--period", period)
+
+    last = f"releases/visits/{MONTHS[1]}"
+    assert "FAIL" not in command(folder, "verify", last, "--earlier", f"releases/visits/{MONTHS[0]}")
+    before = {}
+    for table in ("visits__sex", "visits__sex__hours", "up_to"):
+        own, first = (_table(folder, each, table) for each in MONTHS[1::-1])
+        before[table] = own
+        for one, two in zip(own, first, strict=True):
+            assert (
+                Decimal(one["visits_ytd"])
+                == Decimal(one["visits_last_2"])
+                == Decimal(one["visits"]) + Decimal(two["visits"])
+            )
+            assert float(one["visits_ytd_se"]) < 1.4 * float(one["visits_se"])
+    whole = [float(row["visits_ytd"]) for row in before["up_to"] if (row["hours_from"], row["hours_to"]) == ("0", "5")]
+    assert all(abs(each - 300) < 60 for each in whole)
+
+    source = folder / "people.csv"
+    source.write_text(source.read_text(encoding="utf-8") + f"{MONTHS[1]}-09,f,3\n" * 400, encoding="utf-8")
+    command(folder, "run", "spec.yaml", "--direct", "--period", MONTHS[1], "--restate", "late rows")
+    told = (folder / last / "accounting.html").read_text(encoding="utf-8")
+    assert f"charged in full for {MONTHS[0]} again" in told
+    assert "sound" in command(folder, "ledger", "check")
+    (account,) = json.loads(command(folder, "ledger", "status", "--json"))["accounts"]
+    assert {each: json.dumps(account).count(each) > 0 for each in MONTHS[:2]} == dict.fromkeys(MONTHS[:2], True)

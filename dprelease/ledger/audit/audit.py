@@ -283,7 +283,7 @@ def _charge(walked: _Walked, at: int, charge: Charged, periods: Sequence[str]) -
     if charge.spent is not price and charge.spent is not None:
         walked.say(at, f"what is added to account {name} is not what its draws cost")
     if tuple(facts.window for facts in charge.windows) != stand.account.stretches(*periods):
-        walked.say(at, f"account {name} is not charged to what {_of_periods(periods)} touches")
+        walked.say(at, f"account {name} is not charged to what the period {', and so '.join(periods)} touches")
         return
     for facts, totals in totals_of(stand.account, stand.balance, charge, price):
         before, after = (terms, totals[0], facts.before, facts.cap), (terms, totals[1], facts.after, facts.cap)
@@ -296,10 +296,6 @@ def _charge(walked: _Walked, at: int, charge: Charged, periods: Sequence[str]) -
         caps = {facts.cap} if windowed else {facts.cap, stand.account.lifetime}
         if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
             walked.say(at, f"account {name} is charged more than its cap")
-
-
-def _of_periods(periods: Sequence[str]) -> str:
-    return f"the period {periods[0]}" + (f", whose draw reads {', '.join(periods[1:])} again," if periods[1:] else "")
 
 
 def _source(walked: _Walked, at: int, body: Sourced | PlainEntry) -> None:

@@ -212,15 +212,17 @@ class _Case:
 
 
 def assess_charges(
-    state: State, charges: Sequence[Charge], periods: Mapping[str, Sequence[str]]
+    state: State, charges: Sequence[Charge], period: str, periods: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[tuple[Charged, ...], tuple[AccountLosses, ...]]:
     """Price every charge against everything that stands charged.
 
     Args:
         state: The ledger's state.
         charges: What is asked.
-        periods: By account those that it is charged for (``plan.explain.series_terms.periods_charged``): they say which
-            windows, or stretches of a parallel account, are touched.
+        period: The release's own.
+        periods: By account those that it is charged for, where they are more than its own
+            (``plan.explain.series_terms.periods_charged``): they say which windows, or stretches of a parallel account,
+            are touched.
 
     Returns:
         What each account would be charged, and the facts of the accounts that cannot pay (at the cap that
@@ -238,9 +240,9 @@ def assess_charges(
         if past:
             require_same(past.account, account, "opened")
         case = _Case(charge, past, events_digest(charge.events))
-        priced, broken = (
-            _assess_series(case) if account.composition == "pld" else _assess_sum(case, periods[account.name])
-        )
+        touched = (periods or {}).get(account.name, (period,))
+        fixed = account.composition == "pld"
+        priced, broken = _assess_series(case) if fixed else _assess_sum(case, touched)
         charged.append(priced)
         refused += broken[:1]
     return tuple(charged), tuple(refused)

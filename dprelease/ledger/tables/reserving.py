@@ -163,7 +163,7 @@ def record_reservation(
     opening.name_times(accounts)
     state = write.state
     periods = periods_charged(plan, again=facts["restates"] is not None)
-    charged, exceeded = assess_charges(state, charges, periods)
+    charged, exceeded = assess_charges(state, charges, period, periods)
     hit("reserve.judged")
     if exceeded:
         named = {"release": release, "period": period, "plan": mark, "exceeded": exceeded}

@@ -13,7 +13,7 @@ from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.native.lookup import BLOCK
 from dprelease.noise.sampler import Sampler, add_noise
 
-__all__ = ["added_up", "draw_together"]
+__all__ = ["draw_together", "weighted_together"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -39,19 +39,19 @@ def draw_together(
     Raises:
         BrokenPromiseError: If there are not as many numbers as tables, or the tables have different sizes.
     """
-    total = _added_up(exacts, numbers, most)
+    total = _weighted(exacts, numbers, most)
     for start in range(0, len(total), BLOCK):
         block = total[start : start + BLOCK]
         block[...] = add_noise("gaussian", block, scale, sampler)
     return total
 
 
-def added_up(exacts: Sequence[Exact], numbers: Sequence[int], most: int) -> Exact:
+def weighted_together(exacts: Sequence[Exact], numbers: Sequence[int], most: int) -> Exact:
     """The same without noise, still un-noised: for a draw of combinations of its cells."""
-    return Exact(_added_up(exacts, numbers, most))
+    return Exact(_weighted(exacts, numbers, most))
 
 
-def _added_up(exacts: Sequence[Exact], numbers: Sequence[int], most: int) -> Integers:
+def _weighted(exacts: Sequence[Exact], numbers: Sequence[int], most: int) -> Integers:
     tables = [open_exact(each) for each in exacts]
     if len(tables) != len(numbers) or len({each.shape for each in tables}) != 1 or tables[0].ndim != 1:
         raise BrokenPromiseError("the tables of a series are not as planned")

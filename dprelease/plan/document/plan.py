@@ -253,7 +253,7 @@ class ReleasePlan(GrownValue):
 
     def taken(self, step_id: str) -> Measured:
         """The step or the invariant of that id."""
-        return self.find_step(step_id) or next(each for each in self.invariants if each.id == step_id)
+        return next(each for each in self.measured if each.id == step_id)
 
     @property
     def series(self) -> dict[str, PlannedSeries]:
@@ -262,9 +262,9 @@ class ReleasePlan(GrownValue):
 
     def fed_by(self, query: PlannedQuery) -> tuple[str, ...]:
         """The ids of the draws that a query is made of; of a table of a workload those of all of its tables."""
-        fed = [each.step for each in self.workload(query.workload).takes] if query.workload else []
-        fed += [each.step for feeds in query.inputs.values() for each in feeds]
-        return tuple(dict.fromkeys(fed))
+        takes = self.workload(query.workload).takes if query.workload else ()
+        fed = (feed.step for feeds in query.inputs.values() for feed in feeds)
+        return tuple(dict.fromkeys((*(take.step for take in takes), *fed)))
 
     def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
         """The key columns of a query, in published order."""

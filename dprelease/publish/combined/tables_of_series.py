@@ -8,6 +8,7 @@ sums of such numbers, and so agree with their periods to the last digit; with on
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -64,7 +65,7 @@ def _drawn(plan: ReleasePlan, workload: Workload) -> tuple[dict[str, Step], Desi
     return steps, design_of(workload, plan.catalog, steps)
 
 
-def _errors(query: PlannedQuery, step: Step, variances: Floats, numbers: int, least: int, length: int) -> Floats:
+def _errors(query: PlannedQuery, step: Step, variances: Floats, numbers: int, least: Fraction, length: int) -> Floats:
     if step.series is None:
         raise ValueError(f"{step.id} is no draw of the series of {query.name}")
     return errors_of_linear(variances, numbers, least, step.series, length)
