@@ -202,7 +202,7 @@ def least_margin(tail: Callable[[int], Any], confidence: Fraction) -> int:
     step = 0
     while high - low > 1:
         step += 1
-        at = (low + high) // 2 if step % 3 == 0 else _crossing(*known[-2:], low, high)
+        at = (low + high) // 2 if step % 3 == 0 else _crossing(known[-2], known[-1], low, high)
         low, high = (low, at) if fits(at) else (at, high)
     return high
 

@@ -23,7 +23,7 @@ from dprelease.privacy.accountants.base import (
     taken,
     unsupported,
 )
-from dprelease.privacy.accountants.near import NearDraws
+from dprelease.privacy.accountants.near import NearDraws, exp_of
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.accountants.zcdp import exact_sum
@@ -248,10 +248,10 @@ class Basic(Accountant):
 
     def rough_least(self, event: Event | NearDraws, delta: float) -> float:
         """Of many Gaussian draws on one cell each: as often that of the one that loses least."""
-        if not (isinstance(event, NearDraws) and event.noise == "discrete_gaussian" and len(event.counts) > _FEW):
+        if not (delta and isinstance(event, NearDraws) and event.noise == "discrete_gaussian"):
             return 0.0
-        least = float((np.array(event.changes) / event.scales).min())
-        return sum(event.counts) * _gaussian(least, math.log(delta / sum(event.counts))) * (1 - 1e-9) if delta else 0.0
+        least, n = float((np.array(event.changes) / event.scales).min()), sum(event.counts)
+        return n * _gaussian(least, math.log(delta / n)) * (1 - 1e-9) if len(event.counts) > _FEW else 0.0
 
     def holds(self, claim: LossClaim) -> bool:
         """Not below the sums, each curved draw read at an equal part of the delta that is left."""
@@ -270,8 +270,7 @@ def deltas_of_sum(draws: Draws, epsilon: Fraction) -> dict[Fraction, int]:
     deltas = dict(draws.deltas)
     if not draws.curved:
         return deltas
-    # Floats find the epsilon of each draw; they are then made to add up exactly, and each draw's curve gives
-    # its delta. Any epsilons that add up are a proof, so nothing depends on the floats.
+    # Any epsilons that add up are a proof: floats find them, and are made to; each draw's curve gives its delta.
     rough = Rough.of(draws)
     for _ in range(2):
         log_each = _falling(partial(rough.above, float(left)), -1500.0, 0.0)
@@ -294,12 +293,6 @@ def as_floats(epsilons: Mapping[Fraction, int]) -> dict[float, int]:
     for epsilon, n in epsilons.items():
         found[float(epsilon)] = found.get(float(epsilon), 0) + n
     return found
-
-
-def exp_of(value: float) -> Fraction:
-    """A rational near exp(value), for values far below what a float can hold, too."""
-    whole = math.floor(value / math.log(2))
-    return Fraction(math.exp(value - whole * math.log(2))) * Fraction(2) ** whole
 
 
 def _falling(function: Callable[[float], float], low: float, high: float) -> float:  # its sign changes there

@@ -15,7 +15,13 @@ import numpy.typing as npt
 from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated, Sensitivity
 from dprelease.privacy.theorems.concentrated import rough_laplace_rho
 
-__all__ = ["CellDraws", "NearDraws", "only_change"]
+__all__ = ["CellDraws", "NearDraws", "exp_of", "only_change"]
+
+
+def exp_of(value: float) -> Fraction:
+    """A rational near exp(value), for values far below what a float can hold, too."""
+    whole = math.floor(value / math.log(2))
+    return Fraction(math.exp(value - whole * math.log(2))) * Fraction(2) ** whole
 
 
 def only_change(found: Sensitivity) -> int:
