@@ -91,7 +91,7 @@ def offered(files: Mapping[str, bytes], folder: str = "") -> tuple[Download, ...
         own = f"{folder}{path}" if f"{folder}{path}" in files or path == _MADE_NOW else path
         if own in files or path in ALWAYS:
             kind = path.rpartition(".")[2].upper()
-            weight = f"{kind}, {size(size_in(files, own))}" if own in files else kind
+            weight = f"{kind}, {size(size_in(files, own))}" if own in files else ""
             found.append(Download(own, phrase(words), "", weight))
     return tuple(found)
 
