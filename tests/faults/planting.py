@@ -115,7 +115,7 @@ def _reached(names: set[str]) -> set[str]:
     while names:
         found |= names
         names = {
-            getattr(held, "__module__", None) or getattr(held, "__name__", "")
+            str(getattr(held, "__module__", None) or getattr(held, "__name__", ""))
             for name in names
             for held in vars(sys.modules[name]).values()
             if inspect.ismodule(held) or isinstance(getattr(held, "__module__", None), str)
