@@ -34,7 +34,7 @@ class NoOracle(Exception):
 class Expected:
     """Where a published number has to lie; nothing published where ``low`` is NaN."""
 
-    def __init__(self, low: float, high: float | None = None) -> None:
+    def __init__(self, low: float | Fraction, high: float | Fraction | None = None) -> None:
         self.low, self.high = float(low), float(low if high is None else high)
 
     def holds(self, number: float) -> bool:
@@ -127,7 +127,7 @@ def _derived(table: Table, column: Column, rows: pd.DataFrame) -> list[Any]:
     rule = column.derivation
     if isinstance(rule, Binned):
         edges = pd.IntervalIndex.from_breaks([float(edge) for edge in rule.edges], closed="left")
-        places = edges.get_indexer([math.nan if value is None else float(value) for value in rows[rule.of]])
+        places = edges.get_indexer(pd.Index([math.nan if value is None else float(value) for value in rows[rule.of]]))
         return [rule.labels[at] if at >= 0 else None for at in places]
     if isinstance(rule, Mapped):
         pairs = {(_key_text(given)): key for given, key in rule.pairs}
@@ -153,7 +153,8 @@ def _evaluated(table: Table, sql: str, rows: pd.DataFrame) -> list[Any]:
     whole = {column.name for column in table.columns if column.type == "integer"}
     records = rows.drop(columns="_unit").to_dict("records")
     return [
-        evaluate(expression, {name: _plain(value, name in whole) for name, value in each.items()}) for each in records
+        evaluate(expression, {str(name): _plain(value, name in whole) for name, value in each.items()})
+        for each in records
     ]
 
 

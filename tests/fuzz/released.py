@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -99,7 +100,7 @@ def references_of(catalog: Catalog) -> References:
     }
 
 
-def _charged(folder: Path) -> list[object]:
+def _charged(folder: Path) -> list[Any]:
     return list(open_ledger("sqlite:///state/ledger.db", folder).reservations())
 
 
@@ -111,7 +112,7 @@ def _whole(bundle: Path, folder: Path, seed: int) -> None:
     compared = compare_sides(side, side, Fraction(95, 100))
     if compared.dropped or compared.added:
         raise Fault(f"seed {seed}: a bundle differs from itself")
-    states = [each.state for each in open_ledger("sqlite:///state/ledger.db", folder).reservations()]
+    states = [each.state for each in _charged(folder)]
     if states != ["closed"]:
         raise Fault(f"seed {seed}: one release, and the ledger has {states}")
 
