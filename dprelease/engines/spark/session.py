@@ -69,7 +69,7 @@ def java_version() -> int | None:
     if not java:
         return None
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - Java of this machine
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "(?:1\.)?([0-9]+)', said.stderr + said.stdout)
