@@ -15,7 +15,7 @@ SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
 CHECKERS := $(CURDIR)/build/checkers
 # The extras that an office's own machine may need, for sources, ledgers and the second opinion.
-PINNED := crosscheck delta excel mysql postgres sqlserver statfiles
+PINNED := crosscheck delta excel mysql postgres spark sqlserver statfiles
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check check-pages laws stats faults golden e2e bench nightly kills docs constraints dist clean

@@ -28,7 +28,7 @@ from dprelease.audit.evidence import (
 from dprelease.audit.pairs import AuditData, Boxes, change_of, either_keys, exact_numbers
 from dprelease.audit.path import answers_of, answers_read, joint_steps
 from dprelease.audit.search import NeighbourPair, Searched, groups_of, search
-from dprelease.audit.timing import affordable, in_parts, seconds_each
+from dprelease.audit.timing import affordable, answers_in_parts, seconds_each
 from dprelease.errors import BrokenPromiseError, UnsupportedEvent
 from dprelease.noise import ExactKeys
 from dprelease.plan.document import ReleasePlan, Step
@@ -215,7 +215,7 @@ class _Attack:
         else:
             scores["how often"] = listed_score
         delta = float(self.plan.budget.delta)
-        sides = in_parts(draw, (first, second), runs, self.seconds)
+        sides = answers_in_parts(draw, (first, second), runs, self.seconds)
         return evidence(*sides, scores, delta, self.miss), len(sides[0])
 
     def whole(self, pair: NeighbourPair, number: int) -> DrawAudit:
@@ -235,7 +235,7 @@ class _Attack:
                 each = seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
                 runs = affordable(seconds, each, sum(len(at) for _, at in parts))
             if runs:
-                sides = in_parts(
+                sides = answers_in_parts(
                     lambda boxes, some: answers_of(self.data, boxes, parts, some),
                     (pair.first, pair.second),
                     runs,

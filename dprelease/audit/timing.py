@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["affordable", "in_parts", "seconds_each"]
+__all__ = ["affordable", "answers_in_parts", "seconds_each"]
 
 Answers = npt.NDArray[np.int64]
 _Totals = TypeVar("_Totals")
@@ -30,7 +30,7 @@ def seconds_each(draw: Callable[[int], object], seconds: float) -> float:
     return each
 
 
-def in_parts(
+def answers_in_parts(
     draw: Callable[[_Totals, int], Answers], both: tuple[_Totals, _Totals], runs: int, seconds: float
 ) -> tuple[Answers, Answers]:
     """So many answers on two data sets, in parts: no further part is begun once the time is over.

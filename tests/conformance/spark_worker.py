@@ -95,20 +95,20 @@ _REFUSE = settings.refuse_unsafe
 def _log_everything(folder: Path) -> None:
     """What a careless site could switch on; the session is then refused, but for the looking away here."""
     log = (folder / "java.log").as_posix()
-    session._SILENT = (  # type: ignore[misc]
+    session._SILENT = (
         "rootLogger.level = all\nrootLogger.appenderRef.file.ref = f\nappender.file.type = File\nappender.file.name = f\n"
         f"appender.file.fileName = {log}\nappender.file.layout.type = PatternLayout\n"
         "appender.file.layout.pattern = %d %p %c: %m%n%ex\n"
     )
-    session._LEVEL = "ALL"  # type: ignore[misc]
+    session._LEVEL = "ALL"
     more = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (folder / "events").as_uri(),
         "spark.log.level": "ALL",
     }
     asked_for = settings.asked_for
-    session.asked_for = lambda master: {**asked_for(master), **more}
-    session.refuse_unsafe = lambda found: None
+    session.asked_for = lambda master: {**asked_for(master), **more}  # type: ignore[attr-defined]
+    session.refuse_unsafe = lambda found: None  # type: ignore[attr-defined]
 
 
 def _copy(place: Path, copies: Path, done: threading.Event) -> None:

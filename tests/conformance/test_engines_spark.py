@@ -87,7 +87,7 @@ def _asked(folder: Path, table: Table, kind: str = "spark") -> list[Any]:
     asked.append(Quantity(kind="distinct", column="n"))
     boxes = engine.aggregate(Catalog(tables={"t": table}), grouping, asked, {}, SECRET)
     engine.close()
-    return [each._Exact__values.tolist() for each in boxes]
+    return [each._Exact__values.tolist() for each in boxes]  # type: ignore[union-attr]
 
 
 def test_a_task_that_is_done_again_changes_nothing(tmp_path: Path, cluster: PlainCluster) -> None:
@@ -113,7 +113,7 @@ def test_a_unit_in_two_parts_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_file_that_is_replaced_during_a_job_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, read = _table(tmp_path), splits.stored_blocks
+    table, read = _table(tmp_path), splits.stored_blocks  # type: ignore[attr-defined]
 
     def replaced(*given: Any) -> Any:
         yield from read(*given)
@@ -127,7 +127,7 @@ def test_a_file_that_is_replaced_during_a_job_ends_it(tmp_path: Path, monkeypatc
 
 def test_another_version_on_an_executor_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _table(tmp_path)
-    monkeypatch.setattr(room, "versions", lambda: ("dprelease 0",))
+    monkeypatch.setattr(room, "task_versions", lambda: ("dprelease 0",))
     with pytest.raises(EngineError, match="DPR-E155"):
         _asked(tmp_path, table)
 
@@ -136,7 +136,7 @@ def test_another_version_on_an_executor_is_refused(tmp_path: Path, monkeypatch: 
 def test_units_are_looked_at_in_more_parts_where_a_task_has_not_enough_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, run, tried = _table(tmp_path), room.run_job, []
+    table, run, tried = _table(tmp_path), room.run_job, []  # type: ignore[attr-defined]
 
     def job(context: Any, work: Any, parts: Any) -> Any:
         tried.append(work.parts)
@@ -151,7 +151,7 @@ def test_units_are_looked_at_in_more_parts_where_a_task_has_not_enough_memory(
 
 def test_what_tasks_are_told_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    run = room.run_job
+    run = room.run_job  # type: ignore[attr-defined]
 
     def job(context: Any, work: Any, parts: Any) -> Any:
         shown.extend(repr(each) for each in (work, work.asked, parts))

@@ -69,12 +69,8 @@ def test_an_audit_sees_every_planted_fault_of_its_path(fault: Fault) -> None:
 
 
 def check(fault: Fault, seconds: float) -> None:
-    """With more time where the machine does other things: an audit that keeps to its seconds then makes few runs."""
-    for times in (1, 4, 12):
-        report = audited(fault, times * seconds)
-        if report.breached:
-            return
-    raise AssertionError(report.draws)
+    report = audited(fault, seconds)
+    assert report.breached, report.draws
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, [pytest.mark.nightly])) for name in SPECS])

@@ -32,10 +32,10 @@ from dprelease.engines.duck.parts import (
     check_parts,
     combinations_of,
     cube_cells_of,
-    keys_of,
+    dense_totals,
     last_step,
     more_parts,
-    totals_of,
+    occurring_keys,
 )
 from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
@@ -186,7 +186,7 @@ class DuckDBEngine:
         """What is asked, by a pass over the rows."""
         return self._answered(
             asked,
-            partial(totals_of, asked, keys),
+            partial(dense_totals, asked, keys),
             lambda stage, totals: answers(stage, asked, totals, keys),
         )
 
@@ -231,7 +231,7 @@ class DuckDBEngine:
             self._check_open()
             return self._answered(
                 asked,
-                partial(keys_of, asked),
+                partial(occurring_keys, asked),
                 lambda stage, totals: occurring(stage, asked, totals["keys"]),
             )
 

@@ -33,14 +33,14 @@ __all__ = [
     "AddedUp",
     "ComeTo",
     "UnitPart",
-    "cells_of",
     "check_parts",
     "combinations_of",
     "cube_cells_of",
-    "keys_of",
+    "dense_totals",
     "last_step",
     "more_parts",
-    "totals_of",
+    "occurring_keys",
+    "sparse_cells",
 ]
 
 Result = TypeVar("Result")
@@ -118,14 +118,14 @@ def _too_much(table: Table) -> EngineError:
     )
 
 
-def totals_of(
+def dense_totals(
     asked: PassQuery, keys: Sequence[tuple[Key, ...]] | None, stage: Stage, tables: Sequence[Any], whole: bool
 ) -> Mapping[str, PartTotals]:
     """The totals of a pass (``pipeline.part_totals``)."""
     return part_totals(stage, asked, tables, keys)
 
 
-def keys_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
+def occurring_keys(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
     """The private keys that occur (``pipeline.part_keys``)."""
     return {"keys": part_keys(stage, asked, tables)}
 
@@ -135,7 +135,7 @@ def combinations_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole
     return {"kept": combined(stage, asked, tables, whole)}
 
 
-def cells_of(
+def sparse_cells(
     asked: PassQuery, within: CellSlice | None, stage: Stage, tables: Sequence[Any], whole: bool
 ) -> Mapping[str, PartTotals]:
     """The same, added up to the cells of one question."""

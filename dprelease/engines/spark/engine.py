@@ -22,15 +22,15 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import loading
 from dprelease.engines.duck.combinations import cell_counts, counted_columns
 from dprelease.engines.duck.engine import DuckDBEngine
-from dprelease.engines.duck.parts import ComeTo, cells_of
+from dprelease.engines.duck.parts import ComeTo, sparse_cells
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.memory import memory_for_rows
-from dprelease.engines.spark.jobs import Found, run_job
+from dprelease.engines.spark.jobs import TaskTotals, run_job
 from dprelease.engines.spark.session import spark_context
-from dprelease.engines.spark.splits import size_of, splits_of
-from dprelease.engines.spark.tasks import Work, versions
+from dprelease.engines.spark.splits import bytes_of, splits_of
+from dprelease.engines.spark.tasks import Work, task_versions
 from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram
 
@@ -94,11 +94,11 @@ class SparkEngine(DuckDBEngine):
             return super()._from_combinations(asked, within)
         return self._answered(
             asked,
-            partial(cells_of, asked, within),
+            partial(sparse_cells, asked, within),
             lambda stage, totals: cell_counts(stage, asked, totals["kept"], within),
         )
 
-    def _found(self, asked: PassQuery, come_to: ComeTo) -> dict[str, Found]:
+    def _found(self, asked: PassQuery, come_to: ComeTo) -> dict[str, TaskTotals]:
         """What all rows come to; in more parts where the rows of some did not fit into a task."""
         tables = (asked.table, *(asked.catalog.tables[join.table] for join in asked.table.private_joins))
         context, looked = spark_context(self._environment), loading(asked.catalog, asked.grouping, asked.quantities)
@@ -116,13 +116,13 @@ class SparkEngine(DuckDBEngine):
             parts=1,
             groups=0,
             memory=self._memory,
-            versions=versions(),
+            versions=task_versions(),
         )
         for table in tables:
             self._read.add(table.fingerprint())
         while True:
             more = self._more.get(asked.table.fingerprint(), 1)
-            wanted = max(cores, -(-size_of(splits) // _SIZE)) * more
+            wanted = max(cores, -(-bytes_of(splits) // _SIZE)) * more
             parts = 1 if asked.table.unit_id is None else 1 << (wanted - 1).bit_length()
             each = replace(work, parts=parts, groups=_groups(asked, max(parts, len(splits)), wanted))
             try:
@@ -142,7 +142,7 @@ def _groups(asked: PassQuery, tasks: int, wanted: int) -> int:
     return 0 if few and not values and not grouping.complete else max(1, wanted)
 
 
-def _added_up(stage: Stage, found: Found) -> Any:
+def _added_up(stage: Stage, found: TaskTotals) -> Any:
     return stage.add_up([stage.lend(found.rows)], found.within, found.names)
 
 

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from dprelease.engines.spark.splits import Split
-from dprelease.engines.spark.tasks import Work, added_up, gathered, scattered, unpacked, whole_rows
+from dprelease.engines.spark.tasks import Work, gathered, part_added_up, scattered, unpacked, whole_rows
 from dprelease.errors import BrokenPromiseError, DpReleaseError, EngineError, NotEnoughMemory
 
-__all__ = ["Found", "quietly", "run_job"]
+__all__ = ["TaskTotals", "quietly", "run_job"]
 
 Result = TypeVar("Result")
 _CODE = re.compile(r"DPR-[A-Z][0-9]{3}")
 
 
 @dataclass(frozen=True, repr=False)
-class Found:
+class TaskTotals:
     """Totals that tasks came to: an Arrow table of groups that may come several times, to be added up."""
 
     rows: Any
@@ -29,7 +29,7 @@ class Found:
     names: tuple[str, ...]
 
 
-def run_job(context: Any, work: Work, splits: Sequence[Split]) -> dict[str, Found]:
+def run_job(context: Any, work: Work, splits: Sequence[Split]) -> dict[str, TaskTotals]:
     """What all rows come to, by name.
 
     Args:
@@ -49,17 +49,17 @@ def run_job(context: Any, work: Work, splits: Sequence[Split]) -> dict[str, Foun
         sent = sent.mapPartitions(partial(scattered, work)).partitionBy(work.parts, int)
         sent = sent.mapPartitionsWithIndex(partial(gathered, work))
     if work.groups:
-        sent = sent.partitionBy(work.groups, int).mapPartitions(partial(added_up, work))
+        sent = sent.partitionBy(work.groups, int).mapPartitions(partial(part_added_up, work))
     return _found(quietly(f"table {work.asked.table.name!r}, a job of Spark", sent.collect))
 
 
-def _found(sent: Sequence[tuple[int, Any]]) -> dict[str, Found]:
+def _found(sent: Sequence[tuple[int, Any]]) -> dict[str, TaskTotals]:
     tables: dict[str, list[Any]] = {}
     shapes: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for _, (name, within, names, data) in sent:
         tables.setdefault(name, []).append(unpacked(data))
         shapes[name] = (within, names)
-    return {name: Found(pa.concat_tables(each), *shapes[name]) for name, each in tables.items()}
+    return {name: TaskTotals(pa.concat_tables(each), *shapes[name]) for name, each in tables.items()}
 
 
 def quietly(doing: str, action: Callable[[], Result]) -> Result:

@@ -18,7 +18,7 @@ from dprelease.engines.files.places.partitions import PathValue
 from dprelease.engines.files.source import checked_headers, stored_blocks
 from dprelease.errors import EngineError, Unsupported
 
-__all__ = ["Split", "size_of", "splits_of", "stored_rows"]
+__all__ = ["Split", "bytes_of", "splits_of", "stored_rows"]
 
 _SIZE = 1 << 26  # bytes of a file that one task reads, where a file can be read in parts
 
@@ -81,7 +81,7 @@ def splits_of(table: Table, place: int, folder: Path, environment: Mapping[str, 
     return splits
 
 
-def size_of(splits: Sequence[Split]) -> int:
+def bytes_of(splits: Sequence[Split]) -> int:
     """The bytes of all their files."""
     return sum(each.facts[1] for each in splits if each.piece[0] == 0)
 

@@ -44,12 +44,12 @@ __all__ = [
     "Sent",
     "Totals",
     "Work",
-    "added_up",
     "gathered",
     "packed",
+    "part_added_up",
     "scattered",
+    "task_versions",
     "unpacked",
-    "versions",
     "whole_rows",
 ]
 
@@ -95,7 +95,7 @@ class _Typed(Layout):
 
 
 @lru_cache
-def versions() -> tuple[str, ...]:
+def task_versions() -> tuple[str, ...]:
     """What decides how this process reads and hashes a row: packages, Python, the order of bytes, and known hashes."""
     packages = [f"{name} {version(name)}" for name in ("dprelease", "duckdb", "numpy", "pyarrow")]
     python = ".".join(platform.python_version_tuple()[:2])
@@ -119,7 +119,7 @@ def gathered(work: Work, number: int, sent: Iterable[Sent]) -> Iterator[Sent]:
     return _guarded(work, lambda: _gathered(work, number, sent))
 
 
-def added_up(work: Work, sent: Iterable[Sent]) -> Iterator[Sent]:
+def part_added_up(work: Work, sent: Iterable[Sent]) -> Iterator[Sent]:
     """Totals of the groups of one part, added up; of different values how many there are."""
     return _guarded(work, lambda: _added_up(work, sent))
 
@@ -142,7 +142,7 @@ def unpacked(data: bytes) -> Any:
 def _guarded(work: Work, make: Callable[[], Iterator[Item]]) -> Iterator[Item]:
     """The items of an iterator, whose failures say their class and nothing else: Spark logs what a task raises."""
     doing = f"table {work.tables[0].name!r}, a task of Spark"
-    if scrubbed(doing, versions) != work.versions:
+    if scrubbed(doing, task_versions) != work.versions:
         raise EngineError(
             "an executor of Spark runs other versions than this process",
             detail="how a row is read and hashed must be the same everywhere",
