@@ -56,7 +56,7 @@ def test_an_audit_sees_a_planted_fault(fault: Fault) -> None:
     check(fault, 1.5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", named(SLOW))
 def test_an_audit_sees_a_fault_of_every_kind(fault: Fault) -> None:
     check(fault, SECONDS)
