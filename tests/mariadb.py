@@ -86,7 +86,8 @@ def _made(folder: Path) -> Office:
         "--auth-root-authentication-method=normal",
     ]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([*made, "--skip-test-db", *as_user], check=True, timeout=120, **quiet)  # type: ignore[call-overload]
+    own = os.environ | {"TMPDIR": str(folder)}  # the user who runs the server may not write beside it
+    subprocess.run([*made, "--skip-test-db", *as_user], check=True, timeout=120, env=own, **quiet)  # type: ignore[call-overload]
     socket = folder / "s"
     server = shutil.which("mariadbd") or "/usr/sbin/mariadbd"
     words = [server, "--no-defaults", f"--datadir={folder / 'data'}", f"--socket={socket}", "--skip-networking"]
