@@ -76,9 +76,10 @@ class Browser:
         raise AssertionError(f"never: {expression}")
 
     def open(self, page: Path) -> None:
-        """Go to a page on disk."""
+        """Go to a page on disk, and wait for it; the page that was open is ready as well, and is not meant."""
+        self.value("document.documentElement.dataset.left = 'yes'")
         self.send("Page.navigate", {"url": page.as_uri()})
-        self.until("document.documentElement?.dataset.ready")
+        self.until("document.documentElement?.dataset.ready && !document.documentElement.dataset.left")
 
     def choose(self, selector: str, *paths: Path) -> None:
         """Choose files, or a folder, in an input."""
