@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from dprelease.engines import ENGINES
+from dprelease.engines import ENGINES, NAMED
 from dprelease.engines.spark import engine
 from tests.conformance.plain_cluster import PlainCluster
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.nightly] * (name == "spark")) for name in ENGINES])
-def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of an engine: each of them in turn; Spark's on a cluster without Java, at night."""
-    if request.param == "spark":
-        monkeypatch.setattr(engine, "spark_context", lambda _: PlainCluster())
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.nightly] * (name in NAMED)) for name in ENGINES])
+def kind(request: pytest.FixtureRequest) -> str:
+    """The name of an engine: each of them in turn, Spark's at night."""
     return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def plain_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Java: the steps of Spark's tasks run in this process. What Spark does with them is tried in ``test_spark.py``."""
+    monkeypatch.setattr(engine, "spark_context", lambda _: PlainCluster())

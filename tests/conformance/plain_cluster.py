@@ -26,9 +26,9 @@ class PlainCluster:
         self.again = again
 
     def parallelize(self, items: Sequence[Any], parts: int) -> _Parts:
-        """One part for each item, as the engine asks for it."""
-        assert len(items) == parts
-        return _Parts([[_sent(item)] for item in items], self.again)
+        """One part for each item, as the engine asks for it; one without any where there is none."""
+        assert parts == max(1, len(items))
+        return _Parts([[_sent(item)] for item in items] or [[]], self.again)
 
 
 class _Parts:

@@ -187,7 +187,6 @@ def agrees(kind: str, data: st.DataObject) -> None:
         assert found == again
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(20, 6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st.DataObject) -> None:
@@ -195,7 +194,6 @@ def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_gives_the_numbers_of_the_reference_engine_in_full(kind: str, data: st.DataObject) -> None:

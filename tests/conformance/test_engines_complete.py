@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import TableBounds, Zeros
-from dprelease.engines import ENGINES
 from tests.conformance.people import SECRET
 from tests.conformance.test_engines_units import user_rows, visit_rows
 from tests.conformance.unit_tables import WITH_USERS, asked, catalog_of, opening, users, visits, write
@@ -68,7 +67,6 @@ def agrees(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_tables_of_a_workload_are_those_of_the_reference_engine(kind: str, data: st.DataObject) -> None:
@@ -76,7 +74,6 @@ def test_the_tables_of_a_workload_are_those_of_the_reference_engine(kind: str, d
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_tables_of_a_workload_are_those_of_the_reference_engine_in_full(kind: str, data: st.DataObject) -> None:

@@ -97,7 +97,6 @@ def test_ids_that_differ_in_any_byte_are_two_units(shape: str, declared: bool, k
     assert (units, rows) == ([len(APART)], [2 * len(APART)])
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("shape", ["csv", "parquet"])
 def test_which_rows_of_such_a_unit_stay_is_the_documented_order(shape: str, kind: str, tmp_path: Path) -> None:
     one = table(shape, bounds=TableBounds(max_rows=2))
@@ -308,7 +307,6 @@ def files(draw: st.DrawFn) -> list[tuple[pa.DataType, list[bytes]]]:
     return draw(st.lists(st.tuples(st.sampled_from(kinds), st.lists(st.sampled_from(pool), max_size=9)), min_size=1, max_size=3))  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(8, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=files(), lent=files(), most=st.integers(1, 4), shape=st.sampled_from(["csv", "parquet"]))
 def test_whatever_the_bytes_an_engine_tells_apart_what_the_reference_engine_does(

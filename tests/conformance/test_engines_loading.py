@@ -31,7 +31,6 @@ def told(engine: Engine, table: Table, catalog: Catalog, grouping: Grouping, som
     return [opened(box) for box in boxes]
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(20, 4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_expected_changes_no_answer(kind: str, data: st.DataObject) -> None:
@@ -69,7 +68,6 @@ def test_what_is_expected_changes_no_answer(kind: str, data: st.DataObject) -> N
         engine.close()
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(8, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_expected_of_units_changes_no_answer(kind: str, data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.table import Catalog, Column, DatabaseSource, Source, Table, TableBounds
+from dprelease.catalog.table import Catalog, Column, DatabaseSource, Source, Table, TableBounds, TimeFilter
 from dprelease.engines import ENGINES, engine_for
 from dprelease.engines.spark import engine as room
 from dprelease.engines.spark import splits, tasks
@@ -22,6 +23,7 @@ from dprelease.engines.spark.settings import OURS, asked_for, refuse_unsafe
 from dprelease.errors import BrokenPromiseError, EngineError, NotEnoughMemory, Unsupported
 from tests.conformance import test_engines, test_engines_complete, test_engines_units, test_shared_passes
 from tests.conformance.plain_cluster import PlainCluster
+from tests.object_store import Bucket, object_store
 from tests.tiers import few
 
 SECRET = bytes(range(32))
@@ -82,7 +84,8 @@ def _table(folder: Path, **more: Any) -> Table:
 
 def _asked(folder: Path, table: Table, kind: str = "spark") -> list[Any]:
     engine = ENGINES[kind](folder, {})
-    grouping = Grouping(table="t", by=("sex",), max_groups=1, max_rows_per_group=2)
+    units = {} if table.unit_id is None else {"max_groups": 1, "max_rows_per_group": 2}
+    grouping = Grouping(table="t", by=("sex",), **units)
     asked = [Quantity(kind="rows"), Quantity(kind="sum", column="n", low=0, high=150), Quantity(kind="units")]
     asked.append(Quantity(kind="distinct", column="n"))
     boxes = engine.aggregate(Catalog(tables={"t": table}), grouping, asked, {}, SECRET)
@@ -161,6 +164,36 @@ def test_what_tasks_are_told_shows_no_secret(tmp_path: Path, monkeypatch: pytest
     _asked(tmp_path, _table(tmp_path))
     assert shown
     assert not any(SECRET.hex() in text or repr(SECRET) in text for text in shown)
+
+
+@pytest.mark.parametrize("unit_id", [None, "id"])
+def test_a_period_without_a_folder_has_no_rows(unit_id: str | None, tmp_path: Path) -> None:
+    other = tmp_path / "day=2024-01-31"
+    other.mkdir()
+    written = _table(other)
+    table = written.model_copy(
+        update={
+            "source": Source(file="day=*/rows-*.parquet", format="parquet"),
+            "columns": (*written.columns, Column(name="day", type="date", partition=True)),
+            "time": TimeFilter(column="day", type="date", start=date(2024, 2, 1), end=date(2024, 3, 1)),
+            "unit_id": unit_id,
+            "bounds": None if unit_id is None else written.bounds,
+        }
+    )
+    assert splits.splits_of(table, 0, tmp_path, {}, 3) == []
+    assert _asked(tmp_path, table) == _asked(tmp_path, table, "duckdb")
+    assert {total for answer in _asked(tmp_path, table) for total in answer} == {0}
+
+
+def test_files_in_an_object_store_are_refused(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    there = table.model_copy(update={"source": Source(file="s3://office/rows-*.parquet", format="parquet")})
+    with object_store() as store:
+        store.buckets["office"] = Bucket()
+        for path in tmp_path.glob("rows-*.parquet"):
+            store.buckets["office"].put(path.name, path.read_bytes())
+        with pytest.raises(Unsupported, match="DPR-E139"):
+            splits.splits_of(there, 0, tmp_path, store.environment, 3)
 
 
 def test_one_engine_measures_a_release(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Column, Source, Table, TableBounds, TimeFilter
-from dprelease.engines import ENGINES
 from dprelease.errors import TableMismatch, Unsupported
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.period import span, windows
@@ -253,7 +252,6 @@ def agrees(kind: str, data: st.DataObject) -> None:
                 assert asked(engine, catalog, grouping, asks) == asked(reference, catalog, grouping, asks)
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(20, 6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_keeps_the_rows_that_the_reference_engine_keeps(kind: str, data: st.DataObject) -> None:
@@ -261,7 +259,6 @@ def test_an_engine_keeps_the_rows_that_the_reference_engine_keeps(kind: str, dat
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_keeps_the_rows_that_the_reference_engine_keeps_in_full(kind: str, data: st.DataObject) -> None:
@@ -315,7 +312,6 @@ DECLARED = Column(name="seen", type="text")
 COMPUTED = visits().column("late").model_copy(update={"name": "seen", "type": "date"})
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize(
     "table",
     [
@@ -334,7 +330,6 @@ def test_a_time_that_is_none_is_refused_before_a_row_is_read(kind: str, table: T
     assert caught.value.code == "DPR-E215"
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 def test_a_missing_time_is_told_by_the_header(kind: str, tmp_path: Path) -> None:
     (tmp_path / "events.csv").write_text("n,when\n1,2024-01-01\n", encoding="utf-8")
     table = events(of("2024"), "csv", Column(name="n", type="integer"))

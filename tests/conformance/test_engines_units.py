@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import PrivateJoin, TableBounds
-from dprelease.engines import ENGINES
 from dprelease.errors import Unsupported
 from tests.conformance.people import SECRET, opened
 from tests.conformance.unit_tables import (
@@ -99,7 +98,6 @@ def agrees(kind: str, data: st.DataObject) -> None:
             assert asked(engine, catalog, grouping, some_of_them) == expected
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(8, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_bounds_units_as_the_reference_engine_does(kind: str, data: st.DataObject) -> None:
@@ -107,7 +105,6 @@ def test_an_engine_bounds_units_as_the_reference_engine_does(kind: str, data: st
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_bounds_units_as_the_reference_engine_does_in_full(kind: str, data: st.DataObject) -> None:

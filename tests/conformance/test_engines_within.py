@@ -55,7 +55,6 @@ def asked(engine: Any, grouping: Grouping, of: Table, within: CellSlice | None =
     return [int(each) for each in open_exact(box)]
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     nodes=st.sets(st.integers(0, 5), min_size=1),

@@ -6,7 +6,6 @@ import tempfile
 from itertools import permutations
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -88,14 +87,12 @@ def adds_up(kind: str, data: st.DataObject) -> None:
         engine.close()
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(30, 5), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_totals_added_up_from_a_cube_are_those_of_the_rows(kind: str, data: st.DataObject) -> None:
     adds_up(kind, data)
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 def test_what_is_asked_twice_is_told_twice(kind: str, tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("sex\n1\n2\n2\n", encoding="utf-8")
     table = PEOPLE.model_copy(update={"columns": (Column(name="sex", type="integer", keys=(1, 2)),)})
@@ -108,7 +105,6 @@ def test_what_is_asked_twice_is_told_twice(kind: str, tmp_path: Path) -> None:
     assert [opened(each) for each in found] == [[1, 2], [1, 1], [1, 2], [1, 2], [1, 1]]
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 def test_only_the_last_total_is_clamped(kind: str, tmp_path: Path) -> None:
     """Two totals beyond 62 bits of opposite signs come to 7: clamped one by one they would come to 0."""
     most = 2**61
@@ -133,7 +129,6 @@ def test_only_the_last_total_is_clamped(kind: str, tmp_path: Path) -> None:
     assert opened(total) == [7]
 
 
-@pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=few(30, 6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_conditions_of_one_pass_are_passes_of_one_condition(kind: str, data: st.DataObject) -> None:

@@ -23,6 +23,7 @@ from dprelease.engines.look.row_counts import count_rows
 from dprelease.errors import DpReleaseError, EngineError, MissingExtra, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
 from dprelease.release.data.public_files import confidential_files, identity_of
+from tests.embedded import EMBEDDED
 from tests.object_store import Bucket, object_store
 
 deltalake = pytest.importorskip("deltalake", reason="the extra `delta` is not installed")
@@ -38,7 +39,7 @@ def table(version: int, *columns: Column, file: str = "lake", **more: Any) -> Ta
     return Table(name="people", account="a", source=source, columns=columns or (TOWN, PAY), **more)
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=EMBEDDED)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

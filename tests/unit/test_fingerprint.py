@@ -26,6 +26,7 @@ from dprelease.engines.files import fingerprint
 from dprelease.engines.files.fingerprint import Look, Watch, hashed, no_rows
 from dprelease.engines.files.places.folders import files
 from dprelease.errors import BrokenPromiseError, EngineError, Retryable, Unavailable
+from tests.embedded import EMBEDDED
 from tests.tiers import few
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
@@ -55,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=sorted(ENGINES))
+@pytest.fixture(params=EMBEDDED)
 def engine(request: pytest.FixtureRequest, folder: Path) -> Iterator[Engine]:
     made = ENGINES[request.param](folder, {})
     yield made

@@ -21,6 +21,7 @@ from dprelease.engines.files.places.stores import opened_store, store_failure
 from dprelease.engines.files.reader import FileReader
 from dprelease.errors import DpReleaseError, EngineError, Retryable, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
+from tests.embedded import EMBEDDED
 from tests.object_store import ACCESS, SECRET, Bucket, ObjectStore, object_store
 
 KEY = bytes(range(32))
@@ -34,7 +35,7 @@ def store() -> Iterator[ObjectStore]:
         yield made
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=EMBEDDED)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -22,6 +22,7 @@ from dprelease.engines.files.places.found import data_files
 from dprelease.engines.files.reader import FileReader
 from dprelease.errors import EngineError, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
+from tests.embedded import EMBEDDED
 
 KEY = bytes(range(32))
 TOWN = Column(name="town", type="text", keys=("x", "y", "a/b"), partition=True)
@@ -67,7 +68,7 @@ def hashes(kind: str, folder: Path, one: Table = PEOPLE) -> tuple[str, ...]:
         return engine.fingerprint(one, KEY)
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=EMBEDDED)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -18,6 +18,7 @@ from dprelease.errors import TableMismatch
 from dprelease.ledger import open_ledger
 from dprelease.release.project import Project
 from dprelease.release.run import Request, open_run
+from tests.embedded import EMBEDDED
 from tests.project import command, small_project
 
 KEY = bytes(range(32))
@@ -29,7 +30,7 @@ def table(shape: str = "csv", pattern: str = "people-*") -> Table:
     return Table(name="people", account="a", source=source, columns=(Column(name="sex", type="integer"),))
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=EMBEDDED)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     found = ENGINES[request.param](tmp_path, {})
     yield found

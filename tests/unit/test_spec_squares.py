@@ -13,6 +13,7 @@ from dprelease.errors import SpecError, Unsupported
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.spec.load import load
+from tests.embedded import EMBEDDED
 
 SPEC = """\
 dprelease: 1
@@ -63,7 +64,7 @@ def test_the_limit_is_that_of_the_engines(measure: str, low: int, high: int, fit
     catalog, grouping = catalog.model_copy(update={"tables": {"people": table}}), Grouping(table="people", by=())
     (tmp_path / "data").mkdir()
     (tmp_path / "data/people.csv").write_text("pay\n7\n")
-    for kind in ENGINES:
+    for kind in EMBEDDED:
         engine = ENGINES[kind](tmp_path, {})
         if fits:
             engine.aggregate(catalog, grouping, model.quantities(table), {}, bytes(32))

@@ -103,15 +103,13 @@ class SparkEngine(DuckDBEngine):
         tables = (asked.table, *(asked.catalog.tables[join.table] for join in asked.table.private_joins))
         context, looked = spark_context(self._environment), loading(asked.catalog, asked.grouping, asked.quantities)
         cores = int(context.defaultParallelism)
-        splits = [
-            split
-            for place, table in enumerate(tables)
-            for split in splits_of(table, place, self._folder, self._environment, cores)
-        ]
+        split = [splits_of(table, at, self._folder, self._environment, cores) for at, table in enumerate(tables)]
+        splits = [each for some in split for each in some]
         work = Work(
             asked=asked,
             come_to=come_to,
             tables=tables,
+            splits=tuple(map(len, split)),
             needed={table.fingerprint(): looked[table.name] for table in tables},
             parts=1,
             groups=0,

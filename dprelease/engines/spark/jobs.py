@@ -42,7 +42,7 @@ def run_job(context: Any, work: Work, splits: Sequence[Split]) -> dict[str, Task
         NotEnoughMemory: If one had not enough memory.
         BrokenPromiseError: If bounded rows broke a bound.
     """
-    sent = context.parallelize(list(splits), len(splits))
+    sent = context.parallelize(list(splits), max(1, len(splits)))  # a period without a folder has no file
     if work.asked.table.unit_id is None:
         sent = sent.mapPartitions(partial(whole_rows, work))
     else:

@@ -70,6 +70,7 @@ class Work:
         asked: The question, with the secret.
         come_to: What rows come to.
         tables: The table that is read, then those of its private joins.
+        splits: How many parts their files have; of a period without a file there are none.
         needed: What is looked at of each, by its fingerprint.
         parts: In how many parts the units are, a power of 2; of a table without units 1.
         groups: In how many parts totals are added up before the driver has them; 0: the driver adds them up.
@@ -80,6 +81,7 @@ class Work:
     asked: PassQuery
     come_to: ComeTo
     tables: tuple[Table, ...]
+    splits: tuple[int, ...]
     needed: Mapping[str, Loading]
     parts: int
     groups: int
@@ -285,10 +287,8 @@ def _complete(work: Work, sent: Iterable[Sent]) -> dict[int, list[bytes]]:
             told[table, split] = length
     if any(rows.get(each, 0) != length for each, length in told.items()) or not rows.keys() <= told.keys():
         raise _lost(work)
-    for place in range(len(work.tables)):
-        splits = sorted(split for table, split in told if table == place)
-        if not splits or splits != list(range(len(splits))):
-            raise _lost(work)
+    if told.keys() != {(table, split) for table, splits in enumerate(work.splits) for split in range(splits)}:
+        raise _lost(work)
     return blocks
 
 
