@@ -49,6 +49,7 @@ FEW = MONTHS[:4]
 LIGHT = {
     "  budget: {epsilon: 3/2, delta: 1e-9}\n": "  budget: {epsilon: 3/2, delta: 1e-9}\n  accounting: zcdp\n",
     "      delay: {quantiles: dep_delay, at: [0.5, 0.9], clip: [-30, 180]}\n": "",
+    "      delay_q50: {title: Median delay}\n      delay_q90: {title: Delay of the latest tenth}\n": "",
     "formats: [csv, parquet, xlsx, html]": "formats: [csv, html]",
     "last: 2013-12": f"last: {FEW[-1]}",
 }

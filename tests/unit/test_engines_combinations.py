@@ -16,7 +16,7 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, Join, Source, Table, TableBounds
-from dprelease.engines.duck import combinations, loaded
+from dprelease.engines.duck import combinations, loaded, parts
 from dprelease.engines.duck import engine as duckdb
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import BrokenPromiseError, EngineError
@@ -157,7 +157,7 @@ def test_combinations_are_found_once_for_the_tables_of_a_workload(
         made.append(given)
         return combinations.combined(*given)
 
-    monkeypatch.setattr(duckdb, "combined", counting)
+    monkeypatch.setattr(parts, "combined", counting)
     for by in tables():
         ask(engine, table(), by)
     assert len(made) == 1
