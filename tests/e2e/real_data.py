@@ -130,7 +130,7 @@ QUESTIONS: dict[tuple[str, str], Question] = {
     ("crashes", "states"): Question(
         _CRASH,
         ("state", "month"),
-        {**_DEATHS, "several": _same(_SEVERAL), "share_several": _same(f"{_SEVERAL} / count(*)")},
+        {**_DEATHS, "several": _same(_SEVERAL), "share_several": _same(f"100 * {_SEVERAL} / count(*)")},
     ),
     ("crashes", "counties"): Question(_CRASH, ("county",), _DEATHS),
     ("crashes", "counties_by_month"): Question(_CRASH, ("county", "month"), {"crashes": _same("count(*)")}),
@@ -147,7 +147,7 @@ QUESTIONS: dict[tuple[str, str], Question] = {
         {
             "sampled": _same("count(delay)"),
             "late": _same(_LATE),
-            "rate": _same(f"{_LATE} / nullif(count(delay), 0)"),
+            "rate": _same(f"100 * {_LATE} / nullif(count(delay), 0)"),
             "aircraft": _same("count(DISTINCT tailnum)"),
         },
         exact=False,
@@ -161,8 +161,8 @@ QUESTIONS: dict[tuple[str, str], Question] = {
             "asked": _same(_ASKED),
             "walking": _same(_WALK),
             "remembering": _same(_MIND),
-            "walking_rate": _same(f"{_WALK} / {_ASKED}"),
-            "remembering_rate": _same(f"{_MIND} / {_ASKED}"),
+            "walking_rate": _same(f"100 * {_WALK} / {_ASKED}"),
+            "remembering_rate": _same(f"100 * {_MIND} / {_ASKED}"),
         },
     ),
 }
