@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.measures import Measure
+from dprelease.measures.clipped import Ranged
 from dprelease.spec.fields.columns import label_text, spelled_out
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.published.compare import MOST_GROUPS, CompareSpec
@@ -61,7 +62,7 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
             findings.add("DPR-S434", (*here, "measure"), says, hint or "name a measure of the query", (*at, "measures"))
             continue
         if asked.period_word:
-            _check_period(spec, asked, here, findings)
+            _check_period(spec, query, asked, here, findings)
         if asked.share_of is not None:
             _check_share(query, table, asked, measure, here, findings)
         elif measure.kind not in (*_LINEAR, "mean", "ratio"):
@@ -76,11 +77,23 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
             _check_groups(query, table, asked, here, findings)
 
 
-def _check_period(spec: ReleaseSpec, asked: CompareSpec, here: Path, findings: Findings) -> None:
+def _check_period(spec: ReleaseSpec, query: QuerySpec, asked: CompareSpec, here: Path, findings: Findings) -> None:
+    """A period that is in the calendar, and numbers that mean the same in it."""
+    if _has_chosen_clip(query, asked.measure):
+        says = "looks back to another period, and noise chooses the clip of its measure anew in every period"
+        hint = "write the clip as two numbers, such as the ones that an earlier release has chosen"
+        findings.add("DPR-S738", here, says, hint, (*here[:2], "measures", asked.measure))
     if asked.is_previous and span(spec.release.period) is None:
         says = f"is `previous`, and the period {shown(spec.release.period)!r} is none of the calendar"
         hint = f"write the period by name, or a `period` such as {CALENDAR}"
         findings.add("DPR-S437", here, says, hint, ("release", "period"))
+
+
+def _has_chosen_clip(query: QuerySpec, label: str) -> bool:
+    """Whether noise chooses the clip of a measure, or of a part of a ratio."""
+    measure = query.measures[label]
+    parts = [measure, *(query.measures.get(each) for each in getattr(measure, "ratio", ()))]
+    return any(isinstance(each, Ranged) and each.chosen_clip is not None for each in parts)
 
 
 def _check_share(
