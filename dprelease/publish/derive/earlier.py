@@ -16,7 +16,7 @@ from dprelease.estimate import PublishedTable
 from dprelease.plan.document import Derived, PlannedQuery, ReleasePlan
 from dprelease.publish.base import keys_of_query, measure_names, sql_names
 from dprelease.publish.comparing.earlier import EarlierRelease, needed_tables
-from dprelease.publish.derive.run import replicated
+from dprelease.publish.derive.run import Chance, replicated
 from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import Inputs, queries_as_tables
@@ -150,16 +150,17 @@ class EarlierTables:
         """How many rows the largest of them has."""
         return max((table.cells for tables in self.tables.values() for table in tables), default=0)
 
-    def replicated(self, seed: int, sizes: Sequence[int]) -> Iterator[EarlierTables]:
+    def replicated(self, chances: Sequence[Chance], sizes: Sequence[int]) -> Iterator[EarlierTables]:
         """For each of ``sizes`` the tables with so many replicates, as ``run.replicated`` makes them.
 
-        Every period has a stream of random numbers of its own: the noise of releases is independent.
+        Args:
+            chances: For each period, where its noise comes from: that of two releases is independent.
+            sizes: How many at a time.
         """
-        drawn = [
-            replicated(*side[:1], self.tables[period], side[1], names, np.random.default_rng([seed, at]), sizes)
-            for at, (period, side) in enumerate(self.sides.items(), start=1)
-            for names in [{table.name for table in self.tables[period]}]
-        ]
+        drawn = []
+        for (period, (plan, inputs)), chance in zip(self.sides.items(), chances, strict=True):
+            tables = self.tables[period]
+            drawn.append(replicated(plan, tables, inputs, {table.name for table in tables}, chance, sizes))
         for each in zip(*drawn, strict=True) if drawn else ((),) * len(sizes):
             yield replace(self, tables=dict(zip(self.sides, each, strict=True)))
 

@@ -23,9 +23,10 @@ from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.measured import Inputs
 from dprelease.publish.totals import totals_again
 
-__all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "replicated", "sizes_of"]
+__all__ = ["REPLICATES", "Chance", "Database", "DerivedRows", "Replicates", "answer_of", "batches_of", "replicated"]
 
 Floats = npt.NDArray[np.float64]
+Chance = np.random.Generator
 REPLICATES = 1000
 _ROWS_AT_ONCE = 500_000  # of the largest table
 
@@ -143,7 +144,7 @@ def _loaded(found: Derivation, tables: Sequence[PublishedTable], replicates: int
     return made
 
 
-def sizes_of(largest: int) -> list[int]:
+def batches_of(largest: int) -> list[int]:
     """How many replicates are made at a time, where the largest table has so many rows."""
     size = max(1, _ROWS_AT_ONCE // max(1, largest))
     return [min(size, REPLICATES - start) for start in range(0, REPLICATES, size)]
@@ -154,7 +155,7 @@ def replicated(
     tables: Sequence[PublishedTable],
     inputs: Inputs,
     used: Collection[str],
-    chance: np.random.Generator,
+    chance: Chance,
     sizes: Sequence[int],
 ) -> Iterator[list[PublishedTable]]:
     """For each of ``sizes`` the used tables with so many replicates, their values one replicate after the other."""

@@ -35,7 +35,7 @@ from dprelease.publish.columns import check_header, moves, table_header
 from dprelease.publish.comparing.earlier import EarlierRelease
 from dprelease.publish.derive.earlier import EarlierTables, Read, before_moving, check_earlier, read_all
 from dprelease.publish.derive.replicate import check_size
-from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, replicated, sizes_of
+from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, batches_of, replicated
 from dprelease.publish.measured import Inputs
 
 __all__ = ["check_derived_tables", "derived_tables", "made_again", "outline", "seed_of"]
@@ -103,9 +103,10 @@ def derived_tables(
         spreads = [
             Replicates(each.found, answer, plan.publish.confidence) for each, answer in zip(reads, before, strict=True)
         ]
-        sizes = sizes_of(max([past.largest(), *(table.cells for table in tables if table.name in used)]))
+        sizes = batches_of(max([past.largest(), *(table.cells for table in tables if table.name in used)]))
         again = replicated(plan, estimates, inputs, used, np.random.default_rng(seed), sizes)
-        for count, own, once in zip(sizes, again, before_past.replicated(seed, sizes), strict=True):
+        streams = [np.random.default_rng([seed, at]) for at, _ in enumerate(before_past.sides, start=1)]
+        for count, own, once in zip(sizes, again, before_past.replicated(streams, sizes), strict=True):
             for each, spread in zip(reads, spreads, strict=True):
                 spread.add(once.beside(each.derived, own), count, database)
     made = zip(reads, answers, before, spreads, strict=True)

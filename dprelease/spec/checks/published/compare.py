@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.measures import Measure
-from dprelease.measures.clipped import Ranged
 from dprelease.spec.fields.columns import label_text, spelled_out
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.published.compare import MOST_GROUPS, CompareSpec
@@ -79,7 +78,7 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
 
 def _check_period(spec: ReleaseSpec, query: QuerySpec, asked: CompareSpec, here: Path, findings: Findings) -> None:
     """A period that is in the calendar, and numbers that mean the same in it."""
-    if _has_chosen_clip(query, asked.measure):
+    if query.measures[asked.measure].chosen_clip is not None:
         says = "looks back to another period, and noise chooses the clip of its measure anew in every period"
         hint = "write the clip as two numbers, such as the ones that an earlier release has chosen"
         findings.add("DPR-S738", here, says, hint, (*here[:2], "measures", asked.measure))
@@ -87,13 +86,6 @@ def _check_period(spec: ReleaseSpec, query: QuerySpec, asked: CompareSpec, here:
         says = f"is `previous`, and the period {shown(spec.release.period)!r} is none of the calendar"
         hint = f"write the period by name, or a `period` such as {CALENDAR}"
         findings.add("DPR-S437", here, says, hint, ("release", "period"))
-
-
-def _has_chosen_clip(query: QuerySpec, label: str) -> bool:
-    """Whether noise chooses the clip of a measure, or of a part of a ratio."""
-    measure = query.measures[label]
-    parts = [measure, *(query.measures.get(each) for each in getattr(measure, "ratio", ()))]
-    return any(isinstance(each, Ranged) and each.chosen_clip is not None for each in parts)
 
 
 def _check_share(
