@@ -14,7 +14,7 @@ from dprelease.estimate import PublishedTable
 from dprelease.measures.comparing.distances import noise_of_sum
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.comparing.earlier import EarlierRelease, needed_periods, taken_from
+from dprelease.publish.comparing.earlier import EarlierRelease, needed_periods, require_alike, taken_from
 from dprelease.publish.derive import earlier as reading
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, made_again
 from dprelease.publish.measured import inputs_of, queries_as_tables
@@ -234,6 +234,21 @@ def test_an_earlier_table_of_another_definition_is_refused(
     with pytest.raises(PlanError, match=says) as caught:
         taken_from(plans[0], other, before, "2023", "0" * 64, 1)
     assert caught.value.code == "DPR-P331"
+
+
+def test_chosen_clips_and_sums_of_draws_are_no_earlier_numbers(plans: tuple[ReleasePlan, ReleasePlan]) -> None:
+    """Also of plans from before that was refused: numbers in steps of another clip, or of several draws, are no table."""
+    query = "{table: people, by: [area, kind], measures: {n: {sum: pay, clip: {private: true, within: [0, 9]}}}}"
+    plan, other = planned(2024, query), planned(2023, query)
+    drawn = {step.id: Measurement(step.id, np.zeros(step.numbers or 0, np.int64)) for step in other.steps}
+    with pytest.raises(PlanError, match="noise chooses the clip of measure 'n' anew") as caught:
+        taken_from(plan, other, drawn, "2023", "0" * 64, 1)
+    assert caught.value.code == "DPR-P331"
+    plan, other = plans
+    series: Any = object()
+    of_series = other.queries[0].model_copy(update={"series": series})
+    with pytest.raises(PlanError, match="its periods share their noise"):
+        require_alike(plan, other.model_copy(update={"queries": (of_series,)}), "2023")
 
 
 def test_measures_that_the_sql_does_not_name_may_come_and_go(plans: tuple[ReleasePlan, ReleasePlan]) -> None:
