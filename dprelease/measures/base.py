@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dprelease.canonical import GrownValue
 from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.chosen_clip import ChosenClip
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
@@ -23,7 +24,6 @@ from dprelease.noise import Law
 __all__ = ["Flaw", "Measure", "Possible", "Widest", "WrittenMeasure"]
 
 Floats = npt.NDArray[np.float64]
-
 Possible = tuple[Fraction | None, Fraction | None]
 """The least and the largest that a true number can be; None: nothing is known on that side."""
 
@@ -134,6 +134,11 @@ class Measure(GrownValue):
     def row_weight(self, table: Table) -> RowWeight | None:
         """What a row of the table weighs in this number; None: every row counts once."""
         return None if table.weight is None or self.weighted is False else table.weight.row
+
+    @property
+    def chosen_clip(self) -> ChosenClip | None:
+        """How noise shall choose the clip; None: it is written, the range of the column, or there is none."""
+        return None
 
     @property
     def others(self) -> tuple[str, ...]:

@@ -38,11 +38,6 @@ class Ranged(Measure):
     clip: tuple[Fraction, Fraction] | None = None
 
     @property
-    def chosen_clip(self) -> ChosenClip | None:
-        """How noise shall choose the clip; None: it is written, or the range of the column."""
-        return None
-
-    @property
     def limits(self) -> tuple[Fraction, Fraction] | None:
         """The clip that the author wrote; the largest one that noise can choose."""
         return self.clip if self.chosen_clip is None else self.chosen_clip.within

@@ -161,17 +161,25 @@ def _estimated(
 
 
 def inputs_of(
-    plan: ReleasePlan, measurements: Mapping[str, Measurement], earlier: Draws = MappingProxyType({})
+    plan: ReleasePlan,
+    measurements: Mapping[str, Measurement],
+    earlier: Draws = MappingProxyType({}),
+    steps: Collection[str] | None = None,
 ) -> Inputs:
-    """What was measured, with ``earlier`` draws of its series, held against the plan; errors as `published_tables`."""
-    found = {step.id: _measurement(step, measurements) for step in plan.measured}
-    selecting = [step for step in plan.steps if step.selecting is not None]
+    """What was measured, with ``earlier`` draws of its series, held against the plan; errors as `published_tables`.
+
+    ``steps`` are those of which it is wanted; None: all of them.
+    """
+    taken = [step for step in plan.measured if steps is None or step.id in steps]
+    drawn = [step for step in taken if isinstance(step, Step)]
+    found = {step.id: _measurement(step, measurements) for step in taken}
+    selecting = [step for step in drawn if step.selecting is not None]
     keys = {step.id: _selected(found[step.id], len(step.aggregate.by)) for step in selecting}
     selections = plan.selections
-    ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
+    ranked = {step.id: _ranked(plan, step, found[step.id]) for step in drawn if step.mechanism == TOP_K}
     noisy = {}
-    together = {take.step for workload in plan.workloads for take in workload.takes}
-    for step in plan.measured:
+    together = {take.step for workload in plan.workloads for take in workload.takes} & set(found)
+    for step in taken:
         if step.id in together and found[step.id].values.shape != (step.cells,):
             raise _other(step)
         alone = step.id not in together or isinstance(step, Invariant)  # which is a table of its own as well
@@ -180,6 +188,8 @@ def inputs_of(
             noisy[step.id] = _noisy(_at_clip(step, found), found[step.id], cells)
     periods = {}
     for name, series in plan.series.items():
+        if name not in found:
+            continue
         if (draws := series.draws(name, found, earlier)) is not None:
             periods[name] = periods_from_draws(series.band, draws)
         if name in noisy:  # and no draw of a workload

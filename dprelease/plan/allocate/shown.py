@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dprelease.formats import CERTIFICATE, FormatName
 from dprelease.plan.allocate.figures import planned_figures, unreliable_above
-from dprelease.plan.document import CatalogueEntry, Derived, Output, PlannedQuery, Publish, ReleaseInfo
+from dprelease.plan.document import CatalogueEntry, Derived, EarlierTable, Output, PlannedQuery, Publish, ReleaseInfo
 from dprelease.plan.resolve.next_release import next_release
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.fields.published.catalogued import ENTRY
@@ -36,7 +36,9 @@ def release_info(spec: ReleaseSpec) -> ReleaseInfo:
 def derived_as(spec: ReleaseSpec, name: str) -> Derived:
     """A table that SQL makes of the published ones."""
     written = spec.derive[name]
-    return Derived(name=name, title=first_said(written.title, spec.release.languages), sql=written.sql)
+    title = first_said(written.title, spec.release.languages)
+    earlier = {alias: EarlierTable(query=each.query, period=each.period) for alias, each in written.earlier.items()}
+    return Derived(name=name, title=title, sql=written.sql, earlier=earlier)
 
 
 def publish_as(spec: ReleaseSpec, queries: Sequence[PlannedQuery], told: Sequence[Output]) -> Publish:

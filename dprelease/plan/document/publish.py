@@ -9,8 +9,10 @@ from dprelease.canonical import GrownValue, Value
 from dprelease.estimate import FigureRules
 from dprelease.formats import USUAL, FormatName
 from dprelease.measures import Measure
+from dprelease.measures.comparing.comparison import PREVIOUS
+from dprelease.spec.period import preceding
 
-__all__ = ["Derived", "Publish"]
+__all__ = ["Derived", "EarlierTable", "Publish"]
 
 
 class Publish(GrownValue):
@@ -71,9 +73,34 @@ class Publish(GrownValue):
         return self.quotients == "with_spreads" or (self.quotients == "tested" and not measure.tested_since_spreads)
 
 
-class Derived(Value):
-    """A further table, made from the published ones by SQL: it costs nothing."""
+class EarlierTable(Value):
+    """A published table of an earlier period that SQL reads.
 
+    Attributes:
+        query: The table, which this plan has as well.
+        period: Of the release that published it: ``previous``, or one by name.
+    """
+
+    query: str
+    period: str
+
+    def period_in(self, period: str) -> str | None:
+        """The period that it is of, by name, in a release of ``period``; None: there is none before that one."""
+        return preceding(period) if self.period == PREVIOUS else self.period
+
+
+class Derived(GrownValue):
+    """A further table, made from the published ones by SQL: it costs nothing.
+
+    Attributes:
+        name: Its name.
+        title: What a reader sees above it.
+        sql: What makes it.
+        earlier: By the names that the SQL gives them, tables of earlier periods' published bundles.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ("earlier",)
     name: str
     title: str
     sql: str
+    earlier: dict[str, EarlierTable] = {}

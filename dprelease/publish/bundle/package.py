@@ -156,7 +156,8 @@ def bundle_files(
         )  # equal plans, equal bytes: mappings in canonical order
         inputs = inputs_of(shown, measurements, draws_of(earlier))
         tables = queries_as_tables(shown, inputs)
-        derived = derived_tables(shown, with_sums(shown, tables, inputs), inputs, seed_of(measurements))
+        summed = with_sums(shown, tables, inputs)
+        derived = derived_tables(shown, summed, inputs, seed_of(measurements), earlier)
         tables = compared_tables(shown, tables, inputs, earlier)
     with _making("measurements/"):
         measured = measurement_files(shown, measurements) if measured is None else measured

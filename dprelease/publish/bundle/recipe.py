@@ -21,7 +21,7 @@ from dprelease.publish.accounting.glossary import described, post_processing
 from dprelease.publish.accounting.plan_words import quantity_words
 from dprelease.publish.base import measure_names
 from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
-from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons
+from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons, recipe_of_derived
 from dprelease.publish.bundle.recipe_of_series import recipe_of_series
 from dprelease.publish.combined.along import step_of_sums
 from dprelease.publish.measured import TOP_K
@@ -170,7 +170,7 @@ def recipe(
         "steps": [_step(step, places[step.id]) for step in plan.steps],
         "queries": [_query(plan, query) for query in plan.queries],
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
-        "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
+        "derived": recipe_of_derived(plan),
         "post_processing": list(post_processing(plan)),
         **({"workloads": [_workload(plan, each) for each in plan.workloads]} if plan.workloads else {}),
         **({"compared": compared} if (compared := recipe_of_comparisons(plan)) else {}),

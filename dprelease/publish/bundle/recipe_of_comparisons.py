@@ -1,13 +1,13 @@
-"""How the columns that compare are made of published numbers, as formulas."""
+"""How the columns that compare, and tables by SQL, are made of published numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.comparing.earlier import period_of
+from dprelease.publish.comparing.earlier import FOLDER, period_of
 
-__all__ = ["recipe_of_comparisons"]
+__all__ = ["recipe_of_comparisons", "recipe_of_derived"]
 
 _COMPARED = {
     "share": "{whole} * clip(x / t, 0, 1), where t is the number of the total in the same row",
@@ -40,4 +40,16 @@ def recipe_of_comparisons(plan: ReleasePlan) -> list[dict[str, Any]]:
                     **({"rounded_to": str(base)} if base is not None else {}),
                 }
             )
+    return found
+
+
+def recipe_of_derived(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """The SQL of derived tables; of tables of earlier periods what it calls them, and where their measurements are."""
+    found = []
+    for derived in plan.derive:
+        earlier = {
+            name: {"query": each.query, "period": each.period_in(plan.release.period), "measurements": f"{FOLDER}/"}
+            for name, each in derived.earlier.items()
+        }
+        found.append({"name": derived.name, "sql": derived.sql, **({"earlier": earlier} if earlier else {})})
     return found

@@ -21,7 +21,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.series_terms import differing_terms
 from dprelease.publish.base import ComparedWith
-from dprelease.publish.measured import Inputs, noisy_part
+from dprelease.publish.measured import Inputs, inputs_of
 from dprelease.spec.period import preceding, span
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "earlier_files",
     "earlier_in",
     "needed_periods",
+    "needed_tables",
     "period_of",
     "require_alike",
     "taken_from",
@@ -75,9 +76,8 @@ class EarlierRelease(GrownValue):
             step = steps.get(name)
             if step is None or step.cells is None or len(values) != step.cells * len(step.parts):
                 raise ValueError("a measurement that its plan does not have")
-            parts = np.split(np.array(values, dtype=np.int64), len(step.parts))
-            found[name] = tuple(noisy_part(step, at, each) for at, each in enumerate(parts))
-        return Inputs(noisy=found, keys={}, ranked={})
+            found[name] = Measurement(name, np.array(values, dtype=np.int64))
+        return inputs_of(self.plan, found, steps=found)
 
 
 def period_of(plan: ReleasePlan, asked: ComparedNumber) -> str | None:
@@ -89,7 +89,21 @@ def needed_periods(plan: ReleasePlan) -> tuple[str, ...]:
     """The periods that a plan looks back to, but for its own: to compare with, or as periods of its series."""
     found = {period_of(plan, each) for query in plan.queries for each in query.compare.values()}
     found |= {period for query in plan.queries if query.series is not None for period in query.series.periods}
+    found |= set(needed_tables(plan))
     return tuple(sorted({each for each in found if each is not None and each != plan.release.period}))
+
+
+def needed_tables(plan: ReleasePlan) -> dict[str, dict[str, set[str]]]:
+    """By period and query the earlier tables that SQL reads, with the measures that its text names, and maybe more."""
+    known = {query.name: set(query.measures) for query in plan.queries}
+    found: dict[str, dict[str, set[str]]] = {}
+    for derived in plan.derive:
+        for each in derived.earlier.values():
+            period = each.period_in(plan.release.period)
+            if period is not None and period != plan.release.period:
+                named = known.get(each.query, set()) & set(_NAME.findall(derived.sql))
+                found.setdefault(period, {}).setdefault(each.query, set()).update(named)
+    return found
 
 
 def draws_of(earlier: Mapping[str, EarlierRelease]) -> dict[str, Mapping[str, tuple[int, ...]]]:
@@ -131,6 +145,7 @@ def taken_from(
         query.name for query in plan.queries if any(period_of(plan, each) == period for each in query.compare.values())
     }
     names |= {query.name for query in plan.queries if query.series is not None and period in query.series.periods}
+    names |= set(needed_tables(plan).get(period, ()))
     require_alike(plan, earlier, period)
     steps = taken_steps(earlier, names)
     return EarlierRelease(
@@ -162,12 +177,14 @@ def require_alike(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:
     Raises:
         PlanError: DPR-P331, saying what differs.
     """
+    by_sql = needed_tables(plan).get(period, {})
     for query in plan.queries:
         if query.series is not None and period in query.series.periods:
             _require_same_series(plan, query, earlier, period)
             continue
         asked = {each.measure for each in query.compare.values() if period_of(plan, each) == period}
-        if not asked:
+        asked |= by_sql.get(query.name, set())
+        if not asked and query.name not in by_sql:
             continue
         other = next((each for each in earlier.queries if each.name == query.name), None)
         differs = "it has no such query" if other is None else _differs(plan, query, earlier, other, asked)
@@ -175,7 +192,8 @@ def require_alike(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:
             raise PlanError(
                 f"query {query.name!r} cannot be compared with {period}: {differs}",
                 detail="numbers are compared where keys, rows, clips and the unit are the same; noise may differ",
-                hint="leave `compare` out until two periods are published alike, or compare with another period",
+                hint="leave `compare`, or `earlier` of `derive`, out until two periods are published alike; or name "
+                "another period",
                 code="DPR-P331",
             )
 
@@ -196,13 +214,22 @@ def _differs(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, other
     ours, theirs = plan.catalog.tables[query.table], earlier.catalog.tables[other.table]
     if (str(plan.unit), ours.unit_id is None) != (str(earlier.unit), theirs.unit_id is None):
         return f"its unit is {earlier.unit}" + (", with an id" if theirs.unit_id else ", one row each")
+    if other.series is not None:
+        return "its periods share their noise with others"
     totals = [None if each.totals is None else each.totals.sets for each in (query, other)]
     if totals[0] != totals[1]:
         return "its totals are others"
     keys = [[each.keys for each in one.keys(of)] for one, of in ((plan, query), (earlier, other))]
-    if query.by != other.by or keys[0] != keys[1]:
+    along = [None if each.ranges is None else (each.ranges.of, each.ranges.which) for each in (query, other)]
+    if query.by != other.by or keys[0] != keys[1] or along[0] != along[1]:
         return "its keys are others"
-    exclusions = [each.catalog.exclusions.get(of.excluding or "") for each, of in ((plan, query), (earlier, other))]
+    both = ((plan, query), (earlier, other))
+    exclusions = [
+        (each.catalog.exclusions.get(of.excluding or ""), each.catalog.zeros.get(of.workload or ""))
+        for each, of in both
+    ]
+    if _moves(*both[0]) != _moves(*both[1]):
+        return "its numbers are made whole or non-negative otherwise"
     ends = (plan.release.period, earlier.release.period)
     where = [_neutral(each.where or "", end) for each, end in zip((query, other), ends, strict=True)]
     bounds = [(each.max_groups, each.max_rows_per_group) for each in (query, other)]
@@ -219,6 +246,8 @@ def _differs(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, other
             )
             for each, of, end in zip((one, two), (ours, theirs), ends, strict=True)
         ]
+        if any(part.chosen is not None for part in two.quantities(theirs)):
+            return f"noise chooses the clip of measure {label!r} anew in every period"
         if told[0] != told[1]:
             return f"measure {label!r} is defined otherwise (its column, condition, clip or step)"
     named = _named(query, asked)
@@ -227,6 +256,11 @@ def _differs(plan: ReleasePlan, query: PlannedQuery, earlier: ReleasePlan, other
         if texts[0] != texts[1]:
             return f"column {name!r} is declared otherwise"
     return ""
+
+
+def _moves(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
+    """What is done with the tables of its workload after they are estimated."""
+    return tuple(plan.workload(query.workload).post) if query.workload else ()
 
 
 def _bounds(table: Table) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from dprelease.estimate import PublishedTable
@@ -17,7 +17,7 @@ __all__ = ["compared_words", "earlier_words", "marks_words", "shared_words"]
 
 
 def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, table: PublishedTable) -> list[str]:
-    """Sentences above a table with columns that compare; nothing above any other.
+    """Sentences above a table with columns that compare, or that SQL makes of earlier periods, too; else nothing.
 
     Args:
         plan: That was measured.
@@ -25,9 +25,13 @@ def compared_words(plan: ReleasePlan, query: PlannedQuery | None, facts: Facts, 
         facts: Which earlier releases it compares with.
         table: As published.
     """
-    if query is None or not query.compare:
-        return []
     shown = {each.name: each.shown for each in table.measures}
+    if query is None:
+        asked = [each for derived in plan.derive if derived.name == table.name for each in derived.earlier.values()]
+        periods = [each.period_in(plan.release.period) for each in asked]
+        return [said for each in dict.fromkeys(periods) for said in _beside(plan, facts, each, shown.values())]
+    if not query.compare:
+        return []
     return [
         *_sums(query, shown),
         *_skipped(query),
@@ -78,33 +82,36 @@ def _shares(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
 
 
 def _earlier(plan: ReleasePlan, query: PlannedQuery, facts: Facts, shown: Mapping[str, str]) -> Iterator[str]:
-    known = {each.period: each for each in facts.earlier}
     periods: dict[str, list[str]] = {}
     for name, each in query.compare.items():
         period = period_of(plan, each)
         if each.period is not None:
             periods.setdefault(period or "", []).append(shown[name])
     for period, names in periods.items():
-        told = ", ".join(names)
-        if period == plan.release.period:
-            yield phrase("{names}: this is the base period.", names=told)
-        elif not period:
-            yield phrase(
-                "{names}: blank, for no release of an earlier period was published before this one.", names=told
-            )
-        elif period not in known:
-            yield phrase(
-                "{names}: blank, for no release of {period} was published before this one.", names=told, period=period
-            )
-        else:
-            yield phrase(
-                "{names}: beside {period}, as it was published ({entry}). Margins are for the noise of "
-                "both releases, which is independent, whoever is in both periods. They say how far noise moved the "
-                "number, and not whether the difference would be there in other years.",
-                names=told,
-                period=period,
-                entry=_which(known[period]),
-            )
+        yield from _beside(plan, facts, period, names)
+
+
+def _beside(plan: ReleasePlan, facts: Facts, period: str | None, names: Iterable[str]) -> Iterator[str]:
+    """What numbers that look back to a period are made of, or why they are blank."""
+    known = {each.period: each for each in facts.earlier}
+    told = ", ".join(names)
+    if period == plan.release.period:
+        yield phrase("{names}: this is the base period.", names=told)
+    elif not period:
+        yield phrase("{names}: blank, for no release of an earlier period was published before this one.", names=told)
+    elif period not in known:
+        yield phrase(
+            "{names}: blank, for no release of {period} was published before this one.", names=told, period=period
+        )
+    else:
+        yield phrase(
+            "{names}: beside {period}, as it was published ({entry}). Margins are for the noise of "
+            "both releases, which is independent, whoever is in both periods. They say how far noise moved the "
+            "number, and not whether the difference would be there in other years.",
+            names=told,
+            period=period,
+            entry=_which(known[period]),
+        )
 
 
 def _which(earlier: ComparedWith) -> str:

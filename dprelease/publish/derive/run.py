@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -23,11 +23,12 @@ from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.measured import Inputs
 from dprelease.publish.totals import totals_again
 
-__all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "replicated"]
+__all__ = ["REPLICATES", "Chance", "Database", "DerivedRows", "Replicates", "answer_of", "batches_of", "replicated"]
 
 Floats = npt.NDArray[np.float64]
+Chance = np.random.Generator
 REPLICATES = 1000
-_ROWS_AT_ONCE = 500_000
+_ROWS_AT_ONCE = 500_000  # of the largest table
 
 
 class Database:
@@ -143,14 +144,21 @@ def _loaded(found: Derivation, tables: Sequence[PublishedTable], replicates: int
     return made
 
 
+def batches_of(largest: int) -> list[int]:
+    """How many replicates are made at a time, where the largest table has so many rows."""
+    size = max(1, _ROWS_AT_ONCE // max(1, largest))
+    return [min(size, REPLICATES - start) for start in range(0, REPLICATES, size)]
+
+
 def replicated(
     plan: ReleasePlan,
     tables: Sequence[PublishedTable],
     inputs: Inputs,
-    used: set[str],
-    chance: np.random.Generator,
-) -> Iterator[tuple[int, list[PublishedTable]]]:
-    """Some replicates at a time: how many, and the used tables, their values one replicate after the other."""
+    used: Collection[str],
+    chance: Chance,
+    sizes: Sequence[int],
+) -> Iterator[list[PublishedTable]]:
+    """For each of ``sizes`` the used tables with so many replicates, their values one replicate after the other."""
     queries = [query for query in plan.queries if query.name in used]
     steps = {feed.step for query in queries for feeds in query.inputs.values() for feed in feeds}
     steps |= {feed.step for query in queries if query.totals is not None for feed in query.totals.feeds}
@@ -159,9 +167,7 @@ def replicated(
     lawless |= {step for step, parts in inputs.noisy.items() if parts[0].quantity.is_counted}
     noisy = {step: parts for step, parts in inputs.noisy.items() if step in steps - lawless}
     known = {table.name: table for table in tables}
-    size = max(1, _ROWS_AT_ONCE // max([1, *(known[query.name].cells for query in queries)]))
-    for start in range(0, REPLICATES, size):
-        count = min(size, REPLICATES - start)
+    for count in sizes:
         fresh = Inputs(noisy=again(noisy, count, chance), keys=inputs.keys, ranked=inputs.ranked)
         steps |= {step for query in queries for step in plan.fed_by(query)}
         periods = periods_again(plan, inputs, count, chance) if steps & set(plan.series) else {}
@@ -208,7 +214,7 @@ def replicated(
             else:
                 values = totals_again(plan, query, fresh.noisy, count)
             made.append(_shown(table, values, count))
-        yield count, made
+        yield made
 
 
 def _moved(inputs: Inputs, again: Mapping[str, Sequence[Any]], count: int) -> dict[str, list[Any]]:

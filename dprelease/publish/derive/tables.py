@@ -17,7 +17,7 @@ or where too many replicates have no such row or number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -29,29 +29,18 @@ from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statu
 from dprelease.estimate.figures import ShowRules
 from dprelease.measures import Possible
 from dprelease.noise import Measurement
-from dprelease.plan.document import Derived, ReleasePlan
-from dprelease.publish.base import keys_of_query, safe_path, sql_names
+from dprelease.plan.document import Derived, PlannedQuery, ReleasePlan
+from dprelease.publish.base import keys_of_query, safe_path
 from dprelease.publish.columns import check_header, moves, table_header
+from dprelease.publish.comparing.earlier import EarlierRelease
+from dprelease.publish.derive.earlier import EarlierTables, Read, before_moving, check_earlier, read_all
 from dprelease.publish.derive.replicate import check_size
-from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, replicated
-from dprelease.publish.derive.sql import Derivation, check_derive
-from dprelease.publish.derive.terms import Columns
+from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, batches_of, replicated
 from dprelease.publish.measured import Inputs
 
 __all__ = ["check_derived_tables", "derived_tables", "made_again", "outline", "seed_of"]
 
 Floats = npt.NDArray[np.float64]
-
-
-def _columns_of(plan: ReleasePlan) -> dict[str, Columns]:
-    """What the SQL of a derived table can name: every query with its keys and its measures."""
-    return {
-        query.name: Columns(
-            keys={column.name: column.type for column in keys_of_query(plan, query)},
-            numbers=sql_names(plan, query),
-        )
-        for query in plan.queries
-    }
 
 
 def check_derived_tables(plan: ReleasePlan) -> None:
@@ -63,12 +52,14 @@ def check_derived_tables(plan: ReleasePlan) -> None:
             have one name (DPR-W104).
     """
     taken = {query.name.lower() for query in plan.queries}
-    for derived in plan.derive:
+    for read in read_all(plan):
+        derived = read.derived
         safe_path(f"{derived.name}.csv")
         if derived.name.lower() in taken:
             raise PublishError(f"two tables are named {derived.name!r}", hint="rename the derived one", code="DPR-W103")
         taken.add(derived.name.lower())
-        check_size(plan, check_derive(derived.sql, _columns_of(plan)).tables)
+        check_earlier(plan, read)
+        check_size(plan, read.queries)
         names = table_header(outline(plan, derived), rehearsal=True)
         hint = "rename the number or the key: `... as name`"
         check_header(names, f"derived table {derived.name!r}", "number", hint=hint)
@@ -80,7 +71,11 @@ def seed_of(measurements: Mapping[str, Measurement]) -> int:
 
 
 def derived_tables(
-    plan: ReleasePlan, tables: Sequence[PublishedTable], inputs: Inputs, seed: int
+    plan: ReleasePlan,
+    tables: Sequence[PublishedTable],
+    inputs: Inputs,
+    seed: int,
+    earlier: Mapping[str, EarlierRelease] = MappingProxyType({}),
 ) -> tuple[PublishedTable, ...]:
     """Every derived table of a plan.
 
@@ -89,83 +84,82 @@ def derived_tables(
         tables: Its queries as published, in plan order; those of a series with their sums.
         inputs: What they were made of.
         seed: The seed of the replicates.
+        earlier: By period, what is taken of earlier releases; tables of one that is not there are blank.
     """
     if not plan.derive:
         return ()
-    read = [check_derive(derived.sql, _columns_of(plan)) for derived in plan.derive]
-    used = {name for each in read for name in each.tables}
+    reads, past = read_all(plan), EarlierTables.of(plan, earlier)
+    used = {name for each in reads for name in each.queries}
     with Database() as database:
-        answers = [answer_of(each, tables, database) for each in read]
-        estimates = _before(tables) if plan.publish.layout > 1 else tables
+        answers = [answer_of(each.found, past.beside(each.derived, tables), database) for each in reads]
+        held = plan.publish.layout > 1
+        estimates, before_past = (before_moving(tables), past.before_moving()) if held else (tables, past)
         before = [
-            answer_of(each, estimates, database) if _of_moved(plan, each) else answer
-            for each, answer in zip(read, answers, strict=True)
+            answer_of(each.found, before_past.beside(each.derived, estimates), database)
+            if _of_moved(plan, each)
+            else answer
+            for each, answer in zip(reads, answers, strict=True)
         ]
-        spreads = [Replicates(each, answer, plan.publish.confidence) for each, answer in zip(read, before, strict=True)]
-        for replicates, made in replicated(plan, estimates, inputs, used, np.random.default_rng(seed)):
-            for spread in spreads:
-                spread.add(made, replicates, database)
-    return tuple(_table(plan, *each) for each in zip(plan.derive, read, answers, before, spreads, strict=True))
+        spreads = [
+            Replicates(each.found, answer, plan.publish.confidence) for each, answer in zip(reads, before, strict=True)
+        ]
+        sizes = batches_of(max([past.largest(), *(table.cells for table in tables if table.name in used)]))
+        again = replicated(plan, estimates, inputs, used, np.random.default_rng(seed), sizes)
+        streams = [np.random.default_rng([seed, at]) for at, _ in enumerate(before_past.sides, start=1)]
+        for count, own, once in zip(sizes, again, before_past.replicated(streams, sizes), strict=True):
+            for each, spread in zip(reads, spreads, strict=True):
+                spread.add(once.beside(each.derived, own), count, database)
+    made = zip(reads, answers, before, spreads, strict=True)
+    return tuple(_table(plan, each, past, answer, first, spread) for each, answer, first, spread in made)
 
 
-def _before(tables: Sequence[PublishedTable]) -> tuple[PublishedTable, ...]:
-    """The tables with the estimates in the place of numbers that were moved."""
-    return tuple(
-        replace(
-            table,
-            measures=tuple(
-                each if each.unadjusted is None else replace(each, value=each.unadjusted, places=None, integer=False)
-                for each in table.measures
-            ),
-        )
-        for table in tables
-    )
-
-
-def _of_moved(plan: ReleasePlan, found: Derivation) -> bool:
+def _of_moved(plan: ReleasePlan, read: Read) -> bool:
     """Whether SQL reads a table whose numbers are moved after they are estimated; files of the first layout hide it."""
-    return plan.publish.layout > 1 and any(moves(plan, query) for query in plan.queries if query.name in found.tables)
+    return plan.publish.layout > 1 and any(moves(plan, query) for query in plan.queries if query.name in read.queries)
 
 
-def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTable]) -> DerivedRows:
-    """The keys and values of a derived table by the published values alone."""
+def made_again(
+    plan: ReleasePlan, tables: Sequence[PublishedTable], earlier: Mapping[str, EarlierRelease]
+) -> list[DerivedRows]:
+    """The keys and values of every derived table by the published values alone, in plan order."""
+    past = EarlierTables.of(plan, earlier)
     with Database() as database:
-        return answer_of(check_derive(derived.sql, _columns_of(plan)), tables, database)
+        return [answer_of(each.found, past.beside(each.derived, tables), database) for each in read_all(plan)]
 
 
-def _lawless(plan: ReleasePlan, used: frozenset[tuple[str, str]]) -> bool:
+def _lawless(named: Mapping[str, tuple[ReleasePlan, PlannedQuery]], used: frozenset[tuple[str, str]]) -> bool:
     """Whether a number that SQL reads is made of a choice or of respondents' coins, which have no law to draw again."""
-    queries = {query.name: query for query in plan.queries}
-    compared = {(table, name): queries[table].compare.get(name) for table, name in used}
-    labels = {(table, name if asked is None else asked.measure) for (table, name), asked in compared.items()}
-    made_of = [queries[table].measures.get(label) for table, label in labels]
-    if any(each is not None and each.of_answers is not None for each in made_of):
-        return True
-    fed = [feed for table, label in labels for feed in queries[table].inputs[label]]
-    return any(plan.taken(feed.step).parts[feed.part].kind == "quantile" for feed in fed)
+    for table, name in used:
+        plan, query = named[table]
+        label = name if name not in query.compare else query.compare[name].measure
+        measure = query.measures.get(label)
+        if label not in query.inputs or (measure is not None and measure.of_answers is not None):
+            return True
+        if any(plan.taken(feed.step).parts[feed.part].kind == "quantile" for feed in query.inputs[label]):
+            return True
+    return False
 
 
-def _key_columns(plan: ReleasePlan, found: Derivation) -> tuple[Column, ...]:
+def _key_columns(read: Read, named: Mapping[str, tuple[ReleasePlan, PlannedQuery]]) -> tuple[Column, ...]:
     """Its key columns: those of the published tables, under the names that the SQL gives them."""
-    queries = {query.name: query for query in plan.queries}
     made = []
-    for output in found.outputs:
+    for output in read.found.outputs:
         if output.key is not None:
             table, name = output.key
-            column = next(each for each in keys_of_query(plan, queries[table]) if each.name == name)
+            column = next(each for each in keys_of_query(*named[table]) if each.name == name)
             made.append(column.model_copy(update={"name": output.name}))
     return tuple(made)
 
 
 def outline(plan: ReleasePlan, derived: Derived) -> PublishedTable:
     """The table without rows: its columns, which the plan alone decides."""
-    found = check_derive(derived.sql, _columns_of(plan))
-    nothing = np.zeros((0, sum(output.key is None for output in found.outputs)))
-    return _filled(plan, derived, found, DerivedRows([], [], nothing), nothing, nothing, nothing)
+    (read,) = read_all(plan.model_copy(update={"derive": (derived,)}))
+    nothing = np.zeros((0, sum(output.key is None for output in read.found.outputs)))
+    return _filled(plan, read, EarlierTables.of(plan, {}), DerivedRows([], [], nothing), nothing, nothing, nothing)
 
 
 def _table(
-    plan: ReleasePlan, derived: Derived, found: Derivation, answer: DerivedRows, before: DerivedRows, spread: Replicates
+    plan: ReleasePlan, read: Read, past: EarlierTables, answer: DerivedRows, before: DerivedRows, spread: Replicates
 ) -> PublishedTable:
     """The rows of the published numbers, each with what the same row of the estimates has; blank where they have none.
 
@@ -177,20 +171,21 @@ def _table(
         at = np.array([places.get(row, len(places)) for row in answer.told], dtype=np.int64)
         parts = tuple(np.vstack([each, np.full((1, each.shape[1]), np.nan)])[at] for each in parts)
     estimates, errors, margins = parts
-    return _filled(plan, derived, found, answer, estimates, errors, margins)
+    return _filled(plan, read, past, answer, estimates, errors, margins)
 
 
 def _filled(
     plan: ReleasePlan,
-    derived: Derived,
-    found: Derivation,
+    read: Read,
+    past: EarlierTables,
     answer: DerivedRows,
     before: Floats,
     errors: Floats,
     margins: Floats,
 ) -> PublishedTable:
-    columns = _key_columns(plan, found)
-    numbers, moved = [output for output in found.outputs if output.key is None], _of_moved(plan, found)
+    derived, named = read.derived, past.queries_named(read.derived)
+    columns = _key_columns(read, named)
+    numbers, moved = [output for output in read.found.outputs if output.key is None], _of_moved(plan, read)
     return PublishedTable(
         name=derived.name,
         title=derived.title or derived.name,
@@ -202,7 +197,7 @@ def _filled(
                 output.name,
                 answer.values[:, at],
                 before[:, at] if moved else None,
-                np.full((2, len(errors)), np.nan) if _lawless(plan, output.uses) else (errors[:, at], margins[:, at]),
+                np.full((2, len(errors)), np.nan) if _lawless(named, output.uses) else (errors[:, at], margins[:, at]),
             )
             for at, output in enumerate(numbers)
         ),

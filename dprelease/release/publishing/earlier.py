@@ -7,6 +7,7 @@ bundle of that publication, which must be whole, of this ledger's entry, and hol
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from dprelease.plan.document.pieces import assembled
 from dprelease.publish.bundle.checks.opened import OpenedBundle, read_bundle
 from dprelease.publish.comparing.earlier import EarlierRelease, needed_periods, taken_from
 from dprelease.release.publishing.published import shelf_of
+from dprelease.spec.period import span
 
 __all__ = ["earlier_of", "require_earlier"]
 
@@ -43,21 +45,34 @@ def require_earlier(ledger: Ledger, releases: Path | None, plan: ReleasePlan) ->
     periods = needed_periods(plan)
     if not periods or releases is None:  # a rehearsal compares with nothing
         return {}
-    known = _published(ledger, plan.release.name)
-    others = {period for period in known if period != plan.release.period}
-    missing = [period for period in periods if period not in known]
+    _require_all(plan, _published(ledger, plan.release.name))
+    return earlier_of(ledger, releases, plan)
+
+
+def _require_all(plan: ReleasePlan, known: Mapping[str, Sequence[_Published]]) -> None:
+    """Refuse a release that looks back to a period that was not published, where some before its own were.
+
+    Later ones do not count: the first period may be revised, or released anew, when others have followed.
+    """
+    others = {period for period in known if _is_before(period, plan.release.period)}
+    missing = [period for period in needed_periods(plan) if period not in known]
     if missing and others:
         raise PlanError(
             f"{plan.release.name} {plan.release.period} compares with {missing[0]}, which was not published",
             detail=f"published are: {', '.join(sorted(others))}",
-            hint="release that period first, or name another one in `compare`",
+            hint="release that period first, or name another one in `compare`, or in `earlier` of `derive`",
             code="DPR-P330",
         )
-    return earlier_of(ledger, releases, plan)
+
+
+def _is_before(one: str, other: str) -> bool:
+    """Whether a period comes before another one; of periods that the calendar does not have, every other one may."""
+    days = span(one), span(other)
+    return one != other and (days[0] is None or days[1] is None or days[0] < days[1])
 
 
 def earlier_of(
-    ledger: Ledger, releases: Path, plan: ReleasePlan, before: int | None = None
+    ledger: Ledger, releases: Path, plan: ReleasePlan, before: int | None = None, *, whole: bool = False
 ) -> dict[str, EarlierRelease]:
     """What a release takes of earlier ones, by period.
 
@@ -66,19 +81,23 @@ def earlier_of(
         releases: Its folder of releases.
         plan: Of the release.
         before: The entry that charged it; None: it is not charged yet.
+        whole: Whether a period that is missing is refused where others are there, as before a charge: that of another
+            look, which nobody asked before.
 
     Raises:
-        PlanError: DPR-P331 to DPR-P333, as :func:`require_earlier` says them.
+        PlanError: DPR-P330 where ``whole``; DPR-P331 to DPR-P333, as :func:`require_earlier` says them.
     """
     periods = needed_periods(plan)
     if not periods:
         return {}
-    known, found = _published(ledger, plan.release.name), {}
-    for period in periods:
-        made = [each for each in known.get(period, ()) if before is None or each.closed < before]
-        if made:
-            found[period] = _taken(ledger, releases, plan, period, made[-1])
-    return found
+    known = {
+        period: made
+        for period, every in _published(ledger, plan.release.name).items()
+        if (made := [each for each in every if before is None or each.closed < before])
+    }
+    if whole:
+        _require_all(plan, known)
+    return {period: _taken(ledger, releases, plan, period, known[period][-1]) for period in periods if period in known}
 
 
 def _published(ledger: Ledger, release: str) -> dict[str, list[_Published]]:

@@ -16,7 +16,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.account import AccountLosses
 from dprelease.plan.document.pieces import assembled
 from dprelease.plan.explain.facts import left_text, loss_facts, unprotected
-from dprelease.plan.explain.presentation import Presentation, presentation
+from dprelease.plan.explain.presentation import Presentation, presentation, presented
 from dprelease.plan.explain.same_question import question
 from dprelease.publish import (
     AccountFacts,
@@ -126,7 +126,10 @@ def rendered(
         measurements[step.id] = assembled(step, parts, answers) if parts else answers[step.id]
     if rehearsal:
         key = None
-    earlier = earlier_of(ledger, project.releases, plan, reservation.sequence) if project and not rehearsal else {}
+    earlier = {}
+    if project and not rehearsal:
+        shown = plan if look is None else presented(plan, look)
+        earlier = earlier_of(ledger, project.releases, shown, reservation.sequence, whole=look is not None)
     facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
     compared = tuple(compared_with(each) for _, each in sorted(earlier.items()))
     facts = facts.model_copy(update={"earlier": compared, "theme": project.theme if project else None})

@@ -26,6 +26,7 @@ from dprelease.spec.checks.published.after import (
     check_table_names,
 )
 from dprelease.spec.checks.published.compare import check_compare
+from dprelease.spec.checks.published.earlier import check_earlier_tables
 from dprelease.spec.checks.published.names import check_names
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.series import check_series
@@ -136,6 +137,7 @@ def _check_derive(spec: ReleaseSpec, findings: Findings) -> None:
         elif name.lower() in queries:
             says = f"has the name of query {shown(queries[name.lower()])!r}, and both would be one file"
             findings.add("DPR-S586", at, says, "rename it", ("queries", queries[name.lower()]), key=True)
+        check_earlier_tables(spec, name, findings)
 
 
 def check_tables(spec: ReleaseSpec, findings: Findings) -> None:

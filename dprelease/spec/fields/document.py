@@ -70,6 +70,7 @@ __all__ = [
     "Cap",
     "ColumnSpec",
     "DeriveSpec",
+    "EarlierTableSpec",
     "ExceptSpec",
     "InvariantSpec",
     "JoinSpec",
@@ -212,11 +213,22 @@ class GeographySpec(SpecValue):
     )
 
 
-class DeriveSpec(SpecValue):
+class EarlierTableSpec(SpecValue):
+    """A published table of an earlier period, which SQL reads under a name of its own."""
+
+    query: Filled = Field(description="The published table: a query of this spec, or a table of its workload.")
+    period: Period = Field(description="The period whose bundle is read: `previous`, or one by name.")
+
+
+class DeriveSpec(SpecValue, GrownValue):
     """A further table, made from the published ones: it costs nothing."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("earlier",)
     title: Told = Field("", description="What a reader sees above the table.")
     sql: Filled = Field(description="A query over the published tables, by the names of the queries.")
+    earlier: dict[str, EarlierTableSpec] = Field(
+        {}, description="Tables of earlier periods' bundles, by the names that `sql` gives them."
+    )
 
 
 class PublishSpec(SpecValue, GrownValue):
@@ -369,6 +381,7 @@ MODELS: Mapping[str, type[Value]] = {
     "queries.*.shares": SharesSpec,
     "invariants": InvariantSpec,
     "derive.*": DeriveSpec,
+    "derive.*.earlier.*": EarlierTableSpec,
     "geography.*": GeographySpec,
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,

@@ -22,7 +22,7 @@ def earlier_check(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
         bundle: The later one.
         others: Folders where an earlier one may lie; those beside the bundle are looked at as well.
     """
-    plan, facts = bundle.plan, bundle.facts
+    plan, facts = bundle.shown, bundle.facts  # another look can have other derived tables
     if plan is None or facts is None or not (needed_periods(plan) or facts.earlier):
         return None
     try:

@@ -177,8 +177,8 @@ def _not_made_again(bundle: OpenedBundle, plan: ReleasePlan) -> list[str]:
         names = column_names(plan, query, rehearsal=rehearsal)
         kinds, numbers = keys_of_query(plan, query), sql_names(plan, query)
         tables.append(_read(plan, query, _cells(bundle, plan, f"tables/{query.name}.{ending}", names, kinds, numbers)))
-    for derived in plan.derive:
-        answer, table = made_again(plan, derived, tables), outline(plan, derived)
+    for derived, answer in zip(plan.derive, made_again(plan, tables, bundle.earlier), strict=True):
+        table = outline(plan, derived)
         numbers = tuple(measure.name for measure in table.measures)
         names = table_header(table, rehearsal=rehearsal)
         cells = _cells(bundle, plan, f"tables/{derived.name}.{ending}", names, table.key_columns, numbers)

@@ -61,7 +61,7 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
             findings.add("DPR-S434", (*here, "measure"), says, hint or "name a measure of the query", (*at, "measures"))
             continue
         if asked.period_word:
-            _check_period(spec, asked, here, findings)
+            _check_period(spec, query, asked, here, findings)
         if asked.share_of is not None:
             _check_share(query, table, asked, measure, here, findings)
         elif measure.kind not in (*_LINEAR, "mean", "ratio"):
@@ -76,7 +76,12 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
             _check_groups(query, table, asked, here, findings)
 
 
-def _check_period(spec: ReleaseSpec, asked: CompareSpec, here: Path, findings: Findings) -> None:
+def _check_period(spec: ReleaseSpec, query: QuerySpec, asked: CompareSpec, here: Path, findings: Findings) -> None:
+    """A period that is in the calendar, and numbers that mean the same in it."""
+    if query.measures[asked.measure].chosen_clip is not None:
+        says = "looks back to another period, and noise chooses the clip of its measure anew in every period"
+        hint = "write the clip as two numbers, such as the ones that an earlier release has chosen"
+        findings.add("DPR-S738", here, says, hint, (*here[:2], "measures", asked.measure))
     if asked.is_previous and span(spec.release.period) is None:
         says = f"is `previous`, and the period {shown(spec.release.period)!r} is none of the calendar"
         hint = f"write the period by name, or a `period` such as {CALENDAR}"
