@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -205,7 +206,12 @@ class GrownValue(Value):
     @model_serializer(mode="wrap")
     def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = written(self)
-        later = {name: type(self).model_fields[name] for name in self.LATER}
-        unsaid = {name for name, field in later.items() if getattr(self, name) == field.default}
-        unsaid |= {later[name].alias or name for name in unsaid}
+        unsaid = {key for name, keys, default in _later(type(self)) if getattr(self, name) == default for key in keys}
         return {name: each for name, each in fields.items() if name not in unsaid}
+
+
+@lru_cache(maxsize=1 << 8)
+def _later(kind: type[GrownValue]) -> tuple[tuple[str, tuple[str, ...], Any], ...]:
+    """Of each later field its name, the names by which it is written, and its default."""
+    fields = kind.model_fields
+    return tuple((name, (name, fields[name].alias or name), fields[name].default) for name in kind.LATER)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
+from dprelease.catalog.weight import RowWeight
 from dprelease.measures.base import Measure, Possible
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.laws import SumLaw
@@ -149,11 +151,11 @@ class Count(_Counting):
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the rows, the units, or the non-null values of a column."""
         if self.count == "units" and table.unit_id is not None:
-            return (Quantity(kind="units", where=self.where),)
+            return (_plain("units", None, self.where, None),)
         weight = self.row_weight(table)
         if self.count in ("rows", "units"):
-            return (Quantity(kind="rows", where=self.where, weight=weight),)
-        return (Quantity(kind="nonnull", column=self.count, where=self.where, weight=weight),)
+            return (_plain("rows", None, self.where, weight),)
+        return (_plain("nonnull", self.count, self.where, weight),)
 
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
         """But for the number of all rows or units also (those that count less those that do not, all)."""
@@ -186,6 +188,14 @@ def _over(first: Quantity) -> int:
     return 2 if first.kind == "balance" else 1
 
 
+@lru_cache(maxsize=1 << 14)  # a plan asks for each count some ten times: in each form, and for the verifier
+def _plain(
+    kind: Literal["units", "rows", "nonnull"], column: str | None, where: str | None, weight: RowWeight | None
+) -> Quantity:
+    return Quantity(kind=kind, column=column, where=where, weight=weight)
+
+
+@lru_cache(maxsize=1 << 14)
 def _centred(plain: Quantity) -> tuple[Quantity, Quantity]:
     """The balance of a count, and all rows or units of the cell: it is half of their sum."""
     units = plain.kind == "units"

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dprelease.catalog.expressions.expression import _parsed, parse
 from dprelease.plan.verify.mathematics.delta import _listed
 from dprelease.plan.verify.mathematics.draws import Cell, Loss
 from dprelease.plan.verify.mathematics.sphere import SphereGroup
@@ -21,7 +22,7 @@ from dprelease.privacy.filters import _short, _short_sum
 from dprelease.privacy.newton import forward_differences, horner, polynomial_series
 from dprelease.privacy.rounding import CONTEXT, dyadic_sqrt_up, dyadic_up, real, sqrt_up
 from dprelease.privacy.theorems.inverse import _log1p
-from dprelease.privacy.theorems.lattice import gaussian_delta, gaussian_within
+from dprelease.privacy.theorems.lattice import _NEAR_CUT, _UNCLEAR, _gaussian_sum, gaussian_delta, gaussian_within
 
 
 def rationals(seed: int) -> list[Fraction]:
@@ -93,6 +94,24 @@ def test_whether_delta_is_small_enough_is_what_delta_says(scale: Fraction, shift
             Fraction(3, 2),
         ):
             assert gaussian_within(scale, shift, epsilon, exact * factor) == (factor >= 1)
+
+
+@pytest.mark.parametrize("scale", [Fraction(2), Fraction(777, 10), Fraction(20_000)])
+@pytest.mark.parametrize("shift", [1, 3])
+def test_what_is_cut_off_changes_no_delta(scale: Fraction, shift: int) -> None:
+    """Of where it is told whether delta is small enough: less than a hundredth of what is called unclear."""
+    for part in (Fraction(0), Fraction(1, 2), Fraction(5), Fraction(30)):
+        epsilon = part * shift / scale
+
+        whole, short = (_gaussian_sum(scale, shift, epsilon, cut)[0] for cut in (80, _NEAR_CUT))
+
+        assert whole * (1 - 1e-12) <= short <= whole * (1 + _UNCLEAR / 100)
+
+
+def test_ten_thousand_conditions_are_read_once_each() -> None:
+    """Loading, planning and verifying go through them one after the other: what is forgotten is read again each time."""
+    assert _parsed.cache_parameters()["maxsize"] >= 10_000
+    assert parse("age > 7", {"age": "integer"}) is parse("age > 7", {"age": "integer"})
 
 
 def test_the_draws_of_a_plan_are_counted_once_and_stay_as_they_are() -> None:

@@ -102,7 +102,7 @@ def parse(text: str, types: Mapping[str, ColumnType]) -> Expression:
     return _parsed(text, tuple(types.items()))
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 14)  # of 10,000 conditions, read one after the other, a smaller cache finds none again
 def _parsed(text: str, types: tuple[tuple[str, ColumnType], ...]) -> Expression:
     """Once for the same text: a spec's conditions are checked, and then planned."""
     expression = Expression(parse_tree(text, dict(types)))

@@ -253,7 +253,7 @@ class ReleasePlan(GrownValue):
 
     def taken(self, step_id: str) -> Measured:
         """The step or the invariant of that id."""
-        return next(each for each in self.measured if each.id == step_id)
+        return self.find_step(step_id) or next(each for each in self.invariants if each.id == step_id)
 
     @property
     def series(self) -> dict[str, PlannedSeries]:

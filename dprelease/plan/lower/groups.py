@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
@@ -19,7 +21,7 @@ from dprelease.measures import Measure
 from dprelease.plan.lower.alternatives import Asked, Group, Place
 from dprelease.plan.resolve.grouping import both
 
-__all__ = ["Asking", "grouped", "in_one"]
+__all__ = ["Asking", "grouped", "in_one", "is_joinable", "needed_by"]
 
 _C = TypeVar("_C", Quantity, Measure)
 _Key = tuple[str, Grouping]  # of a group: its domain and its grouping
@@ -43,7 +45,13 @@ def over_all_rows(counted: _C, grouping: Grouping, table: Table) -> _C:
     """
     if grouping.where is None:
         return counted
-    return counted.model_copy(update={"where": both(grouping.where, counted.where, table)})
+    where = both(grouping.where, counted.where, table)
+    return _with(counted, where) if isinstance(counted, Quantity) else counted.model_copy(update={"where": where})
+
+
+@lru_cache(maxsize=1 << 14)  # each form of a count asks for the same ones
+def _with(counted: Quantity, where: str | None) -> Quantity:
+    return counted.model_copy(update={"where": where})
 
 
 def in_one(
@@ -61,6 +69,21 @@ def in_one(
     table = catalog.tables[groupings[0].table]
     moved = [over_all_rows(each, grouping, table) for grouping, each in zip(groupings, counted, strict=True)]
     return groupings[0].model_copy(update={"where": None}), moved
+
+
+def is_joinable(counted: Quantity, grouping: Grouping, catalog: Catalog) -> bool:
+    """Whether it is a count that a K-norm draw can hide with others of its cells: one of 1 a row."""
+    plain = catalog.tables[grouping.table].unit_id is None and not grouping.private
+    plain = plain and not grouping.complete  # what is reconciled has draws of its own
+    return plain and counted.kind in ("rows", "nonnull") and counted.weight is None
+
+
+def needed_by(
+    taken: Sequence[tuple[Place, ...]], group: Group, quantities: Sequence[Quantity], catalog: Catalog
+) -> tuple[tuple[Place, ...], int]:
+    """What the measures of a group need in the forms that they take, each once, and how many of that are joinable."""
+    needed = tuple(dict.fromkeys(chain.from_iterable(taken)))
+    return needed, sum(is_joinable(quantities[each], group.grouping, catalog) for _, each in needed)
 
 
 def grouped(

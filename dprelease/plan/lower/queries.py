@@ -16,7 +16,7 @@ from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTot
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken, in_even_parts
 from dprelease.plan.lower.clips import CLIP, ClipOf, clip_wanted_by, paid_for_clips, wanted_clips
-from dprelease.plan.lower.groups import Asking, grouped, in_one
+from dprelease.plan.lower.groups import Asking, grouped, in_one, is_joinable, needed_by
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
@@ -114,11 +114,8 @@ class Lowering:
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
         found = []
-        for at, group in enumerate(self.groups):
-            if group.domain == domain:
-                needed = {place: None for chosen in self._forms_taken(at, form) for place in chosen}
-                counts = sum(self._counts(group, each) for _, each in needed) if form.knorm else 0
-                found.append((tuple(needed), group.cells if counts else None, counts))
+        for group, needed, counted in self._needed(domain, form):
+            found.append((needed, group.cells if form.knorm and counted else None, counted if form.knorm else 0))
         joined = Counter[tuple[str, Grouping] | None]()
         for _, cells, counts in found:
             joined[cells] += counts
@@ -203,12 +200,14 @@ class Lowering:
             found = self._known[key] = forms_taken(self.groups[at], form, self.quantities)
         return found
 
-    def _counts(self, group: Group, quantity: int) -> bool:
-        """Whether the quantity is a count that a K-norm draw can hide with others of its cells: one of 1 a row."""
-        plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
-        plain = plain and not group.grouping.complete  # what is reconciled has draws of its own
-        counted = self.quantities[quantity]
-        return plain and counted.kind in ("rows", "nonnull") and counted.weight is None
+    def _needed(self, domain: str, form: Form) -> list[tuple[Group, tuple[Place, ...], int]]:
+        """Of each group of a domain what its measures need, and how many counts are among that; as ``_forms_taken``."""
+        key = ("needed", domain, form.joint_sums, form.centred_counts, form.parts)
+        if key not in self._known:
+            mine = ((at, each) for at, each in enumerate(self.groups) if each.domain == domain)
+            taken = [(each, self._forms_taken(at, form)) for at, each in mine]
+            self._known[key] = [(each, *needed_by(of, each, self.quantities, self.catalog)) for each, of in taken]
+        return cast(list[tuple[Group, tuple[Place, ...], int]], self._known[key])
 
     def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
         """The needs in the order of the spec; with ``knorm`` the counts of the same cells together, a rest by its part.
@@ -222,7 +221,7 @@ class Lowering:
         for at, quantity in order:
             group = self.groups[at]
             form = forms.get(group.domain, Form())
-            together = form.knorm and self._counts(group, quantity)
+            together = form.knorm and is_joinable(self.quantities[quantity], group.grouping, self.catalog)
             own = part_of.get((at, quantity), (at, quantity)) if form.parts else (at, quantity)
             found.setdefault(group.cells if together else own, []).append((at, quantity))
         return [part for keys in found.values() for part in in_even_parts(keys, _MOST_JOINED)]

@@ -41,7 +41,7 @@ def canonical_text(text: str | None, table: Table) -> str | None:
 
 def both(first: str | None, second: str | None, table: Table) -> str | None:
     """What both filters over a table's columns keep (``catalog.expressions.expression.both_hold``)."""
-    return both_hold(first, second, {column.name: column.type for column in table.columns})
+    return both_hold(first, second, table.types)
 
 
 def grouping_of(query: QuerySpec, catalog: Catalog) -> Grouping:

@@ -181,7 +181,7 @@ def _says_itself(step: Measured, query: PlannedQuery, table: Table) -> bool:
     it where it passes that filter and the measure's.
     """
     cells = isinstance(step, Step) and step.residual is None and step.factor is None
-    plain = table.unit_id is None and not query.private and cells
+    plain = table.unit_id is None and not query.private and cells and step.aggregate.where is None
     return plain and step.aggregate.grouping == query.grouping.model_copy(update={"where": None})
 
 
@@ -212,7 +212,7 @@ def _of_its_rows(found: Fed, form: Sequence[Quantity], query: PlannedQuery, tabl
     """Whether each is a quantity of the query's rows; or of all rows, says itself which, and skips all others."""
 
     def fits(part: Quantity, same: bool, wanted: Quantity) -> bool:
-        if same:
+        if same or part.kind != wanted.kind:
             return part == wanted
         return part == wanted.model_copy(update={"where": _and(query.where, wanted.where, table)})
 

@@ -44,6 +44,9 @@ _TWO_PI, _FAINT, _LEFT_OUT = 2 * CONTEXT.pi, CONTEXT.mpf(10) ** -58, 1 - CONTEXT
 _LOG_ROOT = log(2 * pi) / 2
 _ROOT = sqrt(2 * pi)
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
+_NEAR_CUT = (
+    48  # where _UNCLEAR is close enough; what is left out is bounded and added, so that no delta is told smaller
+)
 
 
 @lru_cache(maxsize=1 << 6)  # an epsilon is certified here, and then once more by who asked for it
@@ -70,7 +73,7 @@ def gaussian_within(scale: Fraction, shift: int, epsilon: Fraction, delta: Fract
     if shift and delta and _NORMAL <= scale <= LARGEST_SCALE:
         if not epsilon and (1 + _ROOT * float(scale)) * float(delta) < 1 - _UNCLEAR:
             return False  # at epsilon 0 delta is at least P(0), for the shift moves something across 0; see ``_total``
-        value, exponent, _, _ = _gaussian_sum(scale, abs(shift), epsilon)
+        value, exponent, _, _ = _gaussian_sum(scale, abs(shift), epsilon, _NEAR_CUT)
         if value > 0 and exponent < 1000:  # then no sum here is near ``inverse.SMALLEST``
             gap = log(value) - float(exponent) - log(float(scale)) - _LOG_ROOT - log_of(delta)
             if abs(gap) > _UNCLEAR:
@@ -149,7 +152,9 @@ def _peak(scale: Fraction, exponent: Fraction) -> Any:
     return CONTEXT.exp(-real(exponent)) / _total(scale)
 
 
-def _gaussian_sum(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[float, Fraction, Floats, Floats]:
+def _gaussian_sum(
+    scale: Fraction, shift: int, epsilon: Fraction, cut: int = _CUT
+) -> tuple[float, Fraction, Floats, Floats]:
     """Delta over the largest probability P(c) in it, c^2 / (2 scale^2), and of each term P(k) / P(c) and x_k.
 
     Delta is the sum over k >= t of P(k) (1 - exp(-x_k)) with x_k = l(k) - epsilon = x_t + (k - t) s / scale^2, where
@@ -165,7 +170,7 @@ def _gaussian_sum(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[float
     top = max(first, 0)
     # from the far left only 13 scales are summed: what is dropped is below exp(-84), far inside the pad
     start = max(first, -(13 * scale.numerator // scale.denominator + 1))
-    last = isqrt(top * top + 2 * _CUT * above // below) + 1
+    last = isqrt(top * top + 2 * cut * above // below) + 1
     step = np.arange(start - top, last - top + 1, dtype=np.float64)
     weight = np.exp(step * (step + 2.0 * top) * (-below / (2 * above)))
     beyond = float(weight[-1]) * (1 + 1.2534 * float(scale))  # sum_j exp(-j^2/(2 scale^2)) <= 1 + scale sqrt(pi/2)
