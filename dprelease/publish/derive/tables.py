@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import Inputs
 
-__all__ = ["check_derived_tables", "derived_tables", "made_again", "outline", "seed_of"]
+__all__ = ["check_derived_tables", "derived_tables", "made_again", "outline", "seed_of", "tables_read"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,6 +53,26 @@ def _columns_of(plan: ReleasePlan) -> dict[str, Columns]:
         )
         for query in plan.queries
     }
+
+
+def _read(plan: ReleasePlan, sql: str) -> Derivation:
+    """The SQL of a derived table, read; texts and columns that were read before are not read again.
+
+    Raises:
+        PlanError: For SQL that is not allowed (DPR-P15.).
+    """
+    columns = ((name, tuple(each.keys.items()), tuple(each.numbers)) for name, each in _columns_of(plan).items())
+    return _derivation(sql, tuple(columns))
+
+
+@lru_cache(maxsize=256)
+def _derivation(sql: str, tables: tuple[tuple[str, tuple[tuple[str, str], ...], tuple[str, ...]], ...]) -> Derivation:
+    return check_derive(sql, {name: Columns(keys=dict(keys), numbers=numbers) for name, keys, numbers in tables})
+
+
+def tables_read(plan: ReleasePlan, derived: Derived) -> tuple[str, ...]:
+    """The names of the queries that a derived table is made of, in the order of its SQL."""
+    return tuple(dict.fromkeys(_read(plan, derived.sql).tables))
 
 
 def check_derived_tables(plan: ReleasePlan) -> None:
@@ -68,7 +89,7 @@ def check_derived_tables(plan: ReleasePlan) -> None:
         if derived.name.lower() in taken:
             raise PublishError(f"two tables are named {derived.name!r}", hint="rename the derived one", code="DPR-W103")
         taken.add(derived.name.lower())
-        check_size(plan, check_derive(derived.sql, _columns_of(plan)).tables)
+        check_size(plan, _read(plan, derived.sql).tables)
         names = table_header(outline(plan, derived), rehearsal=True)
         hint = "rename the number or the key: `... as name`"
         check_header(names, f"derived table {derived.name!r}", "number", hint=hint)
@@ -92,7 +113,7 @@ def derived_tables(
     """
     if not plan.derive:
         return ()
-    read = [check_derive(derived.sql, _columns_of(plan)) for derived in plan.derive]
+    read = [_read(plan, derived.sql) for derived in plan.derive]
     used = {name for each in read for name in each.tables}
     with Database() as database:
         answers = [answer_of(each, tables, database) for each in read]
@@ -130,7 +151,7 @@ def _of_moved(plan: ReleasePlan, found: Derivation) -> bool:
 def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTable]) -> DerivedRows:
     """The keys and values of a derived table by the published values alone."""
     with Database() as database:
-        return answer_of(check_derive(derived.sql, _columns_of(plan)), tables, database)
+        return answer_of(_read(plan, derived.sql), tables, database)
 
 
 def _lawless(plan: ReleasePlan, used: frozenset[tuple[str, str]]) -> bool:
@@ -159,7 +180,7 @@ def _key_columns(plan: ReleasePlan, found: Derivation) -> tuple[Column, ...]:
 
 def outline(plan: ReleasePlan, derived: Derived) -> PublishedTable:
     """The table without rows: its columns, which the plan alone decides."""
-    found = check_derive(derived.sql, _columns_of(plan))
+    found = _read(plan, derived.sql)
     nothing = np.zeros((0, sum(output.key is None for output in found.outputs)))
     return _filled(plan, derived, found, DerivedRows([], [], nothing), nothing, nothing, nothing)
 
