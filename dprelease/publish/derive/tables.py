@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.canonical import sha256
-from dprelease.catalog.table import Column
+from dprelease.catalog.table import Column, ColumnType
 from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
 from dprelease.estimate.figures import ShowRules
@@ -42,6 +42,7 @@ from dprelease.publish.measured import Inputs
 __all__ = ["check_derived_tables", "derived_tables", "made_again", "outline", "seed_of", "tables_read"]
 
 Floats = npt.NDArray[np.float64]
+_Named = tuple[str, tuple[tuple[str, ColumnType], ...], tuple[str, ...]]  # a table, its keys, its numbers
 
 
 def _columns_of(plan: ReleasePlan) -> dict[str, Columns]:
@@ -66,7 +67,7 @@ def _read(plan: ReleasePlan, sql: str) -> Derivation:
 
 
 @lru_cache(maxsize=256)
-def _derivation(sql: str, tables: tuple[tuple[str, tuple[tuple[str, str], ...], tuple[str, ...]], ...]) -> Derivation:
+def _derivation(sql: str, tables: tuple[_Named, ...]) -> Derivation:
     return check_derive(sql, {name: Columns(keys=dict(keys), numbers=numbers) for name, keys, numbers in tables})
 
 
