@@ -205,6 +205,9 @@ def test_weights_of_errors_make_another_band_of_another_series_and_only_their_ra
     (named,), (usual,) = series_facts(weighted), series_facts(plain)
     errors = [{which: float(told["shared"]) for which, told in each["errors"].items()} for each in (named, usual)]
     assert errors[0]["12"] < errors[1]["12"]
+    # docs/decisions/0143, rounded up
+    figures = [(round(each["12"], 3), round(each["period"], 3)) for each in errors]
+    assert figures == [pytest.approx((2.248, 1.122), abs=1.1e-3), pytest.approx((2.388, 1.097), abs=1.1e-3)]
     assert errors[0]["3"] > errors[1]["3"]
     lost = [4 * each["period"] ** 2 + each["12"] ** 2 for each in errors]
     best = 5 * float(least_objective(Aim.of({"period": Fraction(4), "12": Fraction(1)}, (3, 12, "ytd"))))
