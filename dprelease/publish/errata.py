@@ -22,7 +22,7 @@ from dprelease.publish.site.paging import page_path
 
 __all__ = ["KINDS_OF_TEXTS", "KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]
 
-TEXTS = 8
+TEXTS = 9
 """The wording of pages that this version writes; one more whenever a sentence of ``KNOWN`` was mended."""
 
 KINDS_OF_TEXTS = {"texts_recipe": 1, "texts_files": 3}
@@ -60,6 +60,12 @@ def _classes_alone(plan: ReleasePlan) -> bool:
     """Whether classes of several steps are counted, and no square is added up."""
     kinds = {part.kind for step in plan.steps for part in step.parts if part.grain > 1}
     return "quantile" in kinds and "square" not in kinds
+
+
+def _exchanged_too_cheaply(plan: ReleasePlan) -> bool:
+    """Whether a unit in the place of another one was priced by the numbers of one period, or of the part alone."""
+    several = any(step.series is not None or (step.joined and step.gauge is None) for step in plan.steps)
+    return several and plan.neighboring is Neighboring.ADD_REMOVE
 
 
 def _moved(plan: ReleasePlan) -> bool:
@@ -192,6 +198,17 @@ KNOWN: tuple[Erratum, ...] = (
         pattern=re.compile(r"Squares were rounded to their grid before they were added up; the margin covers that"),
         instead="No square was added up for this release: its quantiles were made of counts of classes of values.",
         holds=_classes_alone,
+        certificate=True,
+    ),
+    Erratum(
+        name="a unit in the place of another one, of a series or of a part and its rest",
+        until=9,
+        pattern=None,
+        instead="The lines “one unit in the place of another one” and those of single attributes told too small a loss "
+        "where periods share their noise, or a share is drawn as its part and its rest: they left out the other "
+        "draws that read a row, or the rest. Two units at once bound both, and `dprelease publish` tells what is true. "
+        "What was charged and certified, which is about one unit more or less, was right.",
+        holds=_exchanged_too_cheaply,
         certificate=True,
     ),
     Erratum(

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import Band
+from dprelease.catalog.series.best_band import best_band
 from dprelease.privacy.event import Sensitivity
 
 PERIODS, CELLS, ROWS = 4, 2, 2
@@ -180,6 +182,18 @@ def test_one_more_draw_of_the_newest_period_costs_every_period_that_it_reads_no_
         again = numbers[last - own] if last - own < len(numbers) else 0
         assert most == ROWS**2 * (sum(each**2 for each in known) + again**2)
         assert most <= (2 if again else 1) * column
+
+
+def test_the_parts_that_a_replacement_costs_are_those_that_the_decision_names() -> None:
+    """docs/decisions/0142: with the band of twelve months, of the month itself, the one before, and so on."""
+    band = best_band(Aim.relative((3, 12, "ytd")), 12)
+
+    parts = [each**2 / band.squared for each in band.coefficients]
+
+    assert [round(each, 3) for each in parts[:7]] == [0.897, 0.058, 0.027, 0.005, 0.005, 0.003, 0.002]
+    assert len(parts[7:]) == 5
+    assert max(parts[7:]) < 0.0015
+    assert sum(parts) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("order", [2, 5])

@@ -20,6 +20,7 @@ from dprelease.publish.errata import CERTIFICATE, KINDS_OF_TEXTS, KNOWN, TEXTS, 
 from dprelease.publish.manifest import Manifest, sums_file
 from tests.planned import plan_of
 from tests.unit.publish_example import facts, measurements, plan
+from tests.unit.series_example import series_plan
 from tests.unit.test_publish_files import published
 from tests.unit.unadjusted_example import bundle, moved_plan
 
@@ -65,6 +66,7 @@ MOVED = {
 }
 
 SQUARES = "squares that nobody added up"
+EXCHANGED = "a unit in the place of another one, of a series or of a part and its rest"
 
 
 def counted_and_spread(measure: str) -> ReleasePlan:
@@ -92,7 +94,11 @@ def found(files: dict[str, str], made: ReleasePlan | None = None, texts: int = 1
 
 
 def test_every_known_sentence_has_its_first_wording_here_or_stood_in_the_certificate_alone() -> None:
-    assert {each.name for each in KNOWN} == FIRST.keys() | MOVED.keys() | {"levels of the certificate", SQUARES}
+    assert {each.name for each in KNOWN} == FIRST.keys() | MOVED.keys() | {
+        "levels of the certificate",
+        SQUARES,
+        EXCHANGED,
+    }
     assert all(each.until <= TEXTS for each in KNOWN)
     assert len({each.name for each in KNOWN}) == len(KNOWN)
 
@@ -124,6 +130,13 @@ def test_squares_are_told_where_squares_were_added_up_and_found_false_where_clas
     assert any("Squares" in line for line in post_processing(spread))
 
 
+def test_certificates_of_series_told_too_little_of_a_unit_in_the_place_of_another_one() -> None:
+    assert found({CERTIFICATE: ""}, series_plan(), texts=8) == [EXCHANGED]
+    assert found({CERTIFICATE: ""}, series_plan(), texts=9) == []
+    replaced = series_plan(("  budget:", "  neighboring: replace_one\n  budget:"))
+    assert found({CERTIFICATE: ""}, replaced, texts=8) == found({CERTIFICATE: ""}, texts=8) == []
+
+
 @pytest.mark.parametrize("name", FIRST)
 def test_a_sentence_is_found_as_it_was_written(name: str) -> None:
     file, text = FIRST[name]
@@ -151,7 +164,9 @@ def test_a_sentence_that_was_true_of_a_release_is_no_erratum() -> None:
 
 
 def test_the_certificate_is_told_by_the_wording_of_the_bundle() -> None:
-    assert found({CERTIFICATE: ""}) == [each.name for each in KNOWN if each.certificate and each.name != SQUARES]
+    assert found({CERTIFICATE: ""}) == [
+        each.name for each in KNOWN if each.certificate and each.name not in (SQUARES, EXCHANGED)
+    ]
     assert found({CERTIFICATE: ""}, texts=TEXTS) == []
     assert found({}) == []
 

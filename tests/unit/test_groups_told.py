@@ -26,6 +26,7 @@ from dprelease.publish.accounting.guarantee import guarantee
 from dprelease.publish.accounting.semantics import semantics
 from dprelease.publish.bundle.checks.whole_bundle import as_written_before, untrue
 from tests.planned import SPEC, VILLAGES, plan_of
+from tests.unit.series_example import series_plan
 
 F = Fraction
 HOMES = Account(
@@ -232,6 +233,78 @@ def test_an_exchange_has_the_reach_that_a_plan_of_replaced_units_has(noise: str,
             assert event.sensitivity == twin.sensitivity  # type: ignore[union-attr]
             assert event.scale == step.scale  # type: ignore[union-attr]
     assert compared
+
+
+RANGED = (
+    "    by: [sex]\n    measures: {visits: {count: rows}}\n",
+    "    by: [sex, hours]\n    ranges: {of: hours, which: prefixes}\n    measures: {visits: {count: rows}}\n",
+)
+CROSSED = (
+    "    by: [sex]\n    measures: {visits: {count: rows}}\n",
+    "    marginals: {sets: [[sex], [sex, hours]]}\n    measures: {visits: {count: rows}}\n",
+)
+KEYED = ("hours: {type: integer, range: [-5, 20]}", "hours: {type: integer, keys: {from: 0, to: 5}}")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        (("{visits: {count: rows}}", "{visits: {sum: hours, clip: [-5, 20]}}"),),
+        (("{visits: {count: rows}}", "{wait: {mean: hours, clip: [0, 10]}}"),),
+        (RANGED, KEYED),
+        (CROSSED, KEYED),
+    ],
+)
+def test_a_row_in_the_place_of_another_one_of_a_series_moves_all_draws_that_read_it(
+    changes: tuple[tuple[str, str], ...],
+) -> None:
+    """The very sensitivities of a plan of replaced rows: each reading counts, and that of one period is no bound."""
+    made = series_plan(*changes)
+    other = series_plan(*changes, ("  budget:", "  neighboring: replace_one\n  budget:"))
+    assert len(made.steps) == len(other.steps)
+
+    for step, event, twin in zip(made.steps, exchanged(made), other.steps, strict=True):
+        assert step.series is not None
+        assert (step.aggregate, step.factor, step.residual) == (twin.aggregate, twin.factor, twin.residual)
+        # A workload takes all its draws for contrasts, whose two changes can pull alike; those of counts cannot.
+        pulls = 2 if CROSSED in changes and step.residual is None else 1
+        assert pulls * event.sensitivity.l2_squared == twin.sensitivity.l2_squared  # type: ignore[union-attr]
+        assert event.scale == step.scale  # type: ignore[union-attr]
+        assert event.sensitivity.l2_squared >= 2 * step.sensitivity.l2_squared  # type: ignore[union-attr]
+    rows = {each.kind: each.loss for each in semantics(made) if each.attribute is None}
+    assert rows["other_unit"] is not None
+    assert rows["unit"] is not None
+    assert rows["unit"].epsilon < rows["other_unit"].epsilon
+
+
+def test_a_unit_in_the_place_of_another_one_can_leave_the_part_for_the_rest() -> None:
+    """One cell: the part falls by one and the rest grows by one, where the part alone moves by one."""
+    made = plan_of(
+        """
+dprelease: 1
+release: {name: a, period: 2024}
+privacy: {unit: {entity: person}, budget: {epsilon: 1, delta: 1e-9}, noise: laplace}
+tables:
+  people:
+    account: demo
+    source: {file: people.csv}
+    columns: {income: {type: decimal, range: [0, 500000]}}
+queries:
+  q:
+    table: people
+    by: []
+    measures: {n: {count: rows}, poor: {count: rows, where: "income < 10000"}, share: {ratio: [poor, n]}}
+    expect: {n: 100}
+"""
+    )
+    (step,), (event,) = made.steps, exchanged(made)
+
+    assert [each.kind for each in step.parts] == ["rest", "rows"]
+    reach = event.sensitivity  # type: ignore[union-attr]
+    assert (reach.l0, reach.l1, reach.l2_squared, reach.linf) == (2, 2, 2, 1)
+    told = {each.kind: float(each.loss.epsilon) for each in semantics(made) if each.loss and each.attribute is None}
+    assert told["other_unit"] == pytest.approx(2, rel=1e-3)
 
 
 @pytest.mark.slow

@@ -12,9 +12,10 @@ import pytest
 
 from dprelease.catalog.table import Column
 from dprelease.measures.count import Count
-from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document import Derived, PlannedQuery, ReleasePlan
 from dprelease.publish import Restated, folder_for, render, write
 from dprelease.publish.formats.all_periods import TableOfPeriod, rows_of_csv, stacked_over_periods
+from dprelease.publish.formats.filed import filed_table
 from dprelease.publish.products import tables
 from dprelease.publish.products.over_periods import FOLDER, MOST_TABLES, in_order, tables_of
 from dprelease.release.publishing import overview
@@ -26,7 +27,7 @@ from tests.unit.test_publish_pages import Outline
 NAME = "regional-monitor"
 
 
-def month_plan(period: str, **publish: object) -> ReleasePlan:
+def month_plan(period: str, derive: tuple[Derived, ...] = (), **publish: object) -> ReleasePlan:
     made = plan()
     queries = tuple(
         each.model_copy(update={"title": f"{each.title} in {period}"}) if each.name == "population" else each
@@ -34,12 +35,14 @@ def month_plan(period: str, **publish: object) -> ReleasePlan:
     )
     release = made.release.model_copy(update={"period": period, "title": f"Visits, {period}"})
     changed = made.publish.model_copy(update={"formats": ("csv",), **publish})
-    return made.model_copy(update={"release": release, "publish": changed, "queries": queries})
+    return made.model_copy(update={"release": release, "publish": changed, "queries": queries, "derive": derive})
 
 
-def released(root: Path, period: str, sequence: int, folder: str = "", **changes: object) -> None:
+def released(
+    root: Path, period: str, sequence: int, folder: str = "", derive: tuple[Derived, ...] = (), **changes: object
+) -> None:
     """A publication; with a folder one that replaces that of its period."""
-    made = month_plan(period, **changes)
+    made = month_plan(period, derive, **changes)
     told = facts(made, ledger_sequence=sequence, ledger_hash=f"{sequence:064x}")
     if folder:
         before = month_plan(period).fingerprint()
@@ -234,7 +237,8 @@ def part(
     )
     catalog = made.catalog.model_copy(update={"tables": {"persons": table}})
     publish = made.publish.model_copy(update={"csv_formulas": "escape", "layout": 3})
-    return TableOfPeriod(period, made.model_copy(update={"catalog": catalog, "publish": publish}), query, rows)
+    changed = made.model_copy(update={"catalog": catalog, "publish": publish, "queries": (query,)})
+    return TableOfPeriod(period, filed_table(changed, "people"), rows)
 
 
 def numbers(name: str, value: str) -> dict[str, str]:
@@ -319,9 +323,9 @@ def test_keys_are_read_as_they_were_before_formulas_were_escaped() -> None:
     each = part("2024", [], (Column(name="town", type="text"),), ("persons",))
     text = 'town,persons\r\n"\'=a",1\r\n"",2\r\n'
 
-    assert [row["town"] for row in rows_of_csv(text, each.plan, each.query)] == ["=a", ""]
+    assert [row["town"] for row in rows_of_csv(text, each.table)] == ["=a", ""]
     with pytest.raises(ValueError, match="not escaped"):
-        rows_of_csv(text.replace("'", ""), each.plan, each.query)
+        rows_of_csv(text.replace("'", ""), each.table)
 
 
 def test_tables_are_those_of_all_periods_the_newest_first_and_no_two_of_one_file() -> None:

@@ -8,11 +8,14 @@ from fractions import Fraction
 
 import pytest
 
+from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import Band, BandDraw
+from dprelease.catalog.series.best_band import least_objective
 from dprelease.errors import BrokenPromiseError
 from dprelease.estimate.series import sum_variance
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.series_terms import differing_terms
+from dprelease.plan.explain.shared_noise import series_facts
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.event import DiscreteGaussian
 from dprelease.release.data.earlier_periods import periods_read
@@ -184,6 +187,31 @@ def test_another_horizon_is_another_series() -> None:
     )
 
     assert differing_terms(later, later.queries[0], earlier) == "the horizon"
+
+
+def test_weights_of_errors_make_another_band_of_another_series_and_only_their_ratios_count() -> None:
+    plain, weighted, same = (
+        series_plan((SERIES, SERIES.replace("}", each)))
+        for each in ("}", ", minimize: {period: 4, 12: 1}}", ", minimize: {12: 1/2, period: 2}}")
+    )
+
+    assert verify(weighted) == weighted.loss[weighted.certified]
+    assert ReleasePlan.from_canonical(weighted.canonical()) == weighted
+    bands = [step.series.band for each in (plain, weighted, same) for step in each.steps if step.series is not None]
+    assert bands[1] == bands[2] != bands[0]
+    assert differing_terms(weighted, weighted.queries[0], plain) == "the band"
+    assert differing_terms(weighted, weighted.queries[0], same) == ""
+    # Of a series without end: what weighs errs less than by other bands, and what is not named more.
+    (named,), (usual,) = series_facts(weighted), series_facts(plain)
+    errors = [{which: float(told["shared"]) for which, told in each["errors"].items()} for each in (named, usual)]
+    assert errors[0]["12"] < errors[1]["12"]
+    # docs/decisions/0143, rounded up
+    figures = [(round(each["12"], 3), round(each["period"], 3)) for each in errors]
+    assert figures == [pytest.approx((2.248, 1.122), abs=1.1e-3), pytest.approx((2.388, 1.097), abs=1.1e-3)]
+    assert errors[0]["3"] > errors[1]["3"]
+    lost = [4 * each["period"] ** 2 + each["12"] ** 2 for each in errors]
+    best = 5 * float(least_objective(Aim.of({"period": Fraction(4), "12": Fraction(1)}, (3, 12, "ytd"))))
+    assert best < lost[0] < min(1.01 * best, lost[1])
 
 
 def test_the_plan_is_the_same_every_time() -> None:

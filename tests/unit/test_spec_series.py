@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from dprelease.spec.fields.series import SeriesSpec
@@ -21,6 +23,17 @@ def test_a_series_is_read() -> None:
     assert (found.from_, found.look_back, found.minimize, found.periods_read(12)) == ("2024-01", None, "relative", 12)
     other = load(swapped((SERIES, SERIES.replace("}", ", look_back: 6, minimize: alike}"))), "spec.yaml").spec
     assert other.queries["visits"].series == found.model_copy(update={"look_back": 6, "minimize": "alike"})
+
+
+def test_weights_are_read_exactly_and_written_as_they_were() -> None:
+    text = swapped((SERIES, SERIES.replace("}", ", minimize: {period: 4, 12: 1/3}}")))
+
+    found = load(text, "spec.yaml").spec.queries["visits"].series
+
+    assert found is not None
+    assert found.minimize == {"period": 4, "12": Fraction(1, 3)}
+    assert SeriesSpec.from_canonical(found.canonical()) == found
+    assert SeriesSpec.from_canonical(found.canonical()).canonical() == found.canonical()
 
 
 def test_a_spec_without_one_has_the_fingerprint_that_it_had() -> None:
@@ -44,6 +57,14 @@ def test_a_spec_without_one_has_the_fingerprint_that_it_had() -> None:
         ("{from: 2024-01, sums: [3, total], horizon: 129}", "DPR-S761", "129"),
         ("{from: 2024-01, sums: [total], horizon: 2}", "DPR-S773", "later period"),
         ("{from: 2024-01, sums: [3], look_back: 25}", "DPR-S760", "is more than 24 periods"),
+        ("{from: 2024-01, sums: [3], minimize: best}", "DPR-S751", "is the text 'best'"),
+        ("{from: 2024-01, sums: [3], minimize: [period]}", "DPR-S751", "is a list"),
+        ("{from: 2024-01, sums: [3], minimize: {}}", "DPR-S751", "no weight for `period`"),
+        ("{from: 2024-01, sums: [3], minimize: {3: 1}}", "DPR-S751", "no weight for `period`"),
+        ("{from: 2024-01, sums: [3], minimize: {period: 0, 3: 1}}", "DPR-S751", "not above 0"),
+        ("{from: 2024-01, sums: [3], minimize: {period: 1, 3: 1e9}}", "DPR-S751", "10,000 times apart"),
+        ("{from: 2024-01, sums: [3], minimize: {period: 1, 12: 1}}", "DPR-S751", "'12', which is not among"),
+        ("{from: 2024-01, sums: [3], minimize: {period: 1, month: 1}}", "DPR-S751", "'month', which is not among"),
         ("{from: 2024, sums: [3]}", "DPR-S765", "the release is about a month"),
         ("{from: 2024-04, sums: [3]}", "DPR-S765", "after the period of the release"),
         ("{from: first, sums: [3]}", "DPR-S765", "the release is about a month"),

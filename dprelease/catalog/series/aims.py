@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from dprelease.catalog.series.band import SumOf, lengths_of
 
-__all__ = ["Aim"]
+__all__ = ["PERIOD", "Aim", "Minimized", "sum_of_word"]
+
+PERIOD = "period"
+"""Stands for a period by itself where sums are named."""
+
+Minimized = Literal["relative", "alike"] | Mapping[str, Fraction]
+"""Whose errors a band is made for: by a word, or what the squared error of each weighs, by ``period`` and the sums."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,21 @@ class Aim:
         """Every mean variance alike."""
         return cls(dict.fromkeys((1, *sums), Fraction(1)), year, horizon)
 
+    @classmethod
+    def of(cls, minimized: Minimized, sums: tuple[SumOf, ...], year: int = 12, horizon: int | None = None) -> Aim:
+        """What is written as ``minimize``: by a word, or by weights, of which only the ratios matter.
+
+        >>> weights = {"period": Fraction(4), "12": Fraction(1)}
+        >>> Aim.of(weights, (3, 12)).weights == {1: Fraction(4, 5), 12: Fraction(1, 5)}
+        True
+        """
+        if minimized == "relative":
+            return cls.relative(sums, year, horizon)
+        if isinstance(minimized, str):
+            return cls.alike(sums, year, horizon)
+        together = sum(minimized.values())
+        return cls({sum_of_word(each): weight / together for each, weight in minimized.items()}, year, horizon)
+
     @property
     def correlation(self) -> tuple[Fraction, ...]:
         """g_0, g_1, ...: the objective is ``g_0 r_0 + 2 sum g_k r_k`` for noise of autocovariances r.
@@ -57,6 +79,17 @@ class Aim:
                 for lag in range(length):
                     found[lag] += weight * (length - lag) / len(lengths)
         return tuple(found)
+
+
+def sum_of_word(word: str) -> SumOf:
+    """The sum that a word names: ``period``, ``12``, ``ytd``, ``total``.
+
+    >>> [sum_of_word(each) for each in ("period", "12", "ytd")]
+    [1, 12, 'ytd']
+    """
+    if word in ("ytd", "total"):
+        return "ytd" if word == "ytd" else "total"
+    return 1 if word == PERIOD else int(word)
 
 
 def _mean_length(which: SumOf, year: int, horizon: int | None) -> Fraction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -31,7 +32,7 @@ class PlannedSeries(GrownValue):
         sums: What is told beside the period: of the last so many periods, or ``ytd``.
         band: By which every draw weights its periods.
         year: How many periods a year has; None: no whole number of them.
-        minimize: Whose errors the band was made for.
+        minimize: Whose errors the band was made for; by ``period`` and sums, what the squared error of each weighs.
         skipped: Periods between the first one and the last one that are none of it: nothing was ever read of them.
         horizon: How many periods it has at most, where ``total`` is one of its sums.
     """
@@ -41,7 +42,7 @@ class PlannedSeries(GrownValue):
     sums: tuple[SumOf, ...]
     band: Band
     year: int | None = None
-    minimize: Literal["relative", "alike"] = "relative"
+    minimize: Literal["relative", "alike"] | dict[str, Fraction] = "relative"
     skipped: tuple[str, ...] = ()
     horizon: int | None = None
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 from dprelease.catalog.factor import factor_sensitivity
 from dprelease.catalog.residual import residual_sensitivity
-from dprelease.catalog.sensitivity import choice_reach, limits_of, selection_reach, sensitivity
+from dprelease.catalog.sensitivity import choice_reach, limits_of, selection_reach, sensitivity, sensitivity_of_parts
 from dprelease.catalog.table import Catalog
 from dprelease.noise.mechanisms.knorm import gauge
 from dprelease.plan.document import ReleasePlan, Step
@@ -90,9 +90,22 @@ def _reach(step: Step, catalog: Catalog) -> _Reach:
     if step.gauge is not None:
         replaced = gauge(_BALLS[step.mechanism], len(step.parts), _REPLACED, step.cells or 2)
         return _Reach(step.sensitivity, gauge=replaced)
+    if step.series is None:
+        return _Reach(_moved(step, catalog, _REPLACED))
+    # Of all draws that read a row, by the very bound of a plan of replaced units: see ``plan.lower.series``.
+    signed = step.factor is not None or step.residual is not None or aggregate.quantity.contribution[0] < 0
+    alone = _moved(step, catalog, Neighboring.ADD_REMOVE)
+    return _Reach(step.series.band.reach(alone, replaced=True, signed=signed))
+
+
+def _moved(step: Step, catalog: Catalog, relation: Neighboring) -> Sensitivity:
+    """How far a unit moves the numbers of a step that adds rows up; of a series, those of one period, once."""
+    aggregate = step.aggregate
     rows, each = limits_of(aggregate, catalog).rows, aggregate.quantity.each
     if step.residual is not None and rows is not None:
-        return _Reach(residual_sensitivity(step.residual, rows, _REPLACED, each))
+        return residual_sensitivity(step.residual, rows, relation, each)
     if step.factor is not None and rows is not None:
-        return _Reach(factor_sensitivity(step.factor, rows, _REPLACED, each))
-    return _Reach(sensitivity(aggregate, catalog, _REPLACED))
+        return factor_sensitivity(step.factor, rows, relation, each)
+    if step.joined:  # a part and a rest, for noise of several quantities together has a gauge
+        return sensitivity_of_parts(aggregate, len(step.parts), catalog, relation)
+    return sensitivity(aggregate, catalog, relation)

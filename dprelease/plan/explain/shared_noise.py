@@ -36,8 +36,7 @@ def series_facts(plan: ReleasePlan) -> list[dict[str, Any]]:
 def _errors(series: PlannedSeries, which: SumOf) -> Mapping[str, str]:
     lengths = lengths_of(which, series.year or 1, series.horizon)
     year = series.year or 1
-    made = Aim.relative if series.minimize == "relative" else Aim.alike
-    aim = made(series.sums, year, series.horizon)
+    aim = Aim.of(series.minimize, series.sums, year, series.horizon)
 
     def told(variances: list[Fraction]) -> str:
         return round_up(Fraction(math.sqrt(sum(variances) / len(variances))), 4)

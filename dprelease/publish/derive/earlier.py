@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
+from dprelease.catalog.table import ColumnType
 from dprelease.errors import PlanError
 from dprelease.estimate import PublishedTable
 from dprelease.plan.document import Derived, PlannedQuery, ReleasePlan
@@ -21,7 +23,9 @@ from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import Inputs, queries_as_tables
 
-__all__ = ["EarlierTables", "Read", "before_moving", "check_earlier", "read_all"]
+__all__ = ["EarlierTables", "Read", "before_moving", "check_earlier", "read_all", "read_one"]
+
+_Named = tuple[str, tuple[tuple[str, ColumnType], ...], tuple[str, ...]]  # a table, its keys, its numbers
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,10 @@ class Read:
     found: Derivation
 
     @property
-    def queries(self) -> set[str]:
-        """The queries whose tables it reads, of any period."""
+    def queries(self) -> tuple[str, ...]:
+        """The queries whose tables it reads, of any period, in the order of its SQL."""
         named = self.derived.earlier
-        return {named[name].query if name in named else name for name in self.found.tables}
+        return tuple(dict.fromkeys(named[name].query if name in named else name for name in self.found.tables))
 
 
 def read_all(plan: ReleasePlan) -> list[Read]:
@@ -49,7 +53,23 @@ def read_all(plan: ReleasePlan) -> list[Read]:
     Raises:
         PlanError: SQL that is not allowed (DPR-P15.), or an earlier table that cannot be read (DPR-P341).
     """
-    return [Read(each, check_derive(each.sql, _columns_of(plan, each))) for each in plan.derive]
+    return [read_one(plan, each) for each in plan.derive]
+
+
+def read_one(plan: ReleasePlan, derived: Derived) -> Read:
+    """A derived table, its SQL read; texts and columns that were read before are not read again.
+
+    Raises:
+        PlanError: As :func:`read_all` says.
+    """
+    named = _columns_of(plan, derived).items()
+    columns = tuple((name, tuple(each.keys.items()), tuple(each.numbers)) for name, each in named)
+    return Read(derived, _derivation(derived.sql, columns))
+
+
+@lru_cache(maxsize=256)
+def _derivation(sql: str, tables: tuple[_Named, ...]) -> Derivation:
+    return check_derive(sql, {name: Columns(keys=dict(keys), numbers=numbers) for name, keys, numbers in tables})
 
 
 def _columns_of(plan: ReleasePlan, derived: Derived) -> dict[str, Columns]:

@@ -33,7 +33,7 @@ from dprelease.plan.document import Derived, PlannedQuery, ReleasePlan
 from dprelease.publish.base import keys_of_query, safe_path
 from dprelease.publish.columns import check_header, moves, table_header
 from dprelease.publish.comparing.earlier import EarlierRelease
-from dprelease.publish.derive.earlier import EarlierTables, Read, before_moving, check_earlier, read_all
+from dprelease.publish.derive.earlier import EarlierTables, Read, before_moving, check_earlier, read_all, read_one
 from dprelease.publish.derive.replicate import check_size
 from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, batches_of, replicated
 from dprelease.publish.measured import Inputs
@@ -153,7 +153,7 @@ def _key_columns(read: Read, named: Mapping[str, tuple[ReleasePlan, PlannedQuery
 
 def outline(plan: ReleasePlan, derived: Derived) -> PublishedTable:
     """The table without rows: its columns, which the plan alone decides."""
-    (read,) = read_all(plan.model_copy(update={"derive": (derived,)}))
+    read = read_one(plan, derived)
     nothing = np.zeros((0, sum(output.key is None for output in read.found.outputs)))
     return _filled(plan, read, EarlierTables.of(plan, {}), DerivedRows([], [], nothing), nothing, nothing, nothing)
 

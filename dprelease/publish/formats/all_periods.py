@@ -15,11 +15,9 @@ from datetime import date
 from functools import partial
 from typing import Any
 
-from dprelease.catalog.table import Column
-from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.publish.base import keys_of_query, number_names
 from dprelease.publish.columns import PERIOD_COLUMN, REHEARSAL_COLUMN
-from dprelease.publish.csv_text import csv_quoted, escaped, escapes, head_line, unescaped
+from dprelease.publish.csv_text import csv_quoted, escaped, head_line, unescaped
+from dprelease.publish.formats.filed import FiledTable
 
 __all__ = ["Row", "StackedTable", "TableOfPeriod", "rows_of_csv", "stacked_over_periods"]
 
@@ -28,16 +26,16 @@ _OTHER_NAME = "publication_period"  # where a key column has the name ``period``
 _ARROW = {"text": "string", "integer": "int64", "boolean": "bool", "date": "date32"}
 
 
-def rows_of_csv(text: str, plan: ReleasePlan, query: PlannedQuery) -> list[Row]:
+def rows_of_csv(text: str, table: FiledTable) -> list[Row]:
     """The rows of a published CSV file: keys as they were before formulas were escaped, and no column of the period.
 
     Raises:
         ValueError: If a key that should be escaped is not.
     """
     rows: list[Row] = []
-    marked = [column.name for column in keys_of_query(plan, query) if escapes(plan.publish, column)]
+    marked = table.marked
     for row in csv.DictReader(io.StringIO(text, newline="")):
-        if plan.publish.period_column:
+        if table.plan.publish.period_column:
             row.pop(PERIOD_COLUMN, None)
         for name in marked:
             row[name] = unescaped(row[name])
@@ -51,30 +49,13 @@ class TableOfPeriod:
 
     Attributes:
         period: Of which it is.
-        plan: Of that period.
-        query: The table in that plan.
+        table: The table as that period's plan has it.
         rows: As published, from :func:`rows_of_csv`.
     """
 
     period: str
-    plan: ReleasePlan
-    query: PlannedQuery
+    table: FiledTable
     rows: Sequence[Row]
-
-    @property
-    def keys(self) -> tuple[Column, ...]:
-        """Its key columns."""
-        return keys_of_query(self.plan, self.query)
-
-    @property
-    def marked(self) -> frozenset[str]:
-        """Key columns whose texts are escaped in CSV."""
-        return frozenset(column.name for column in self.keys if escapes(self.plan.publish, column))
-
-    @property
-    def words(self) -> frozenset[str]:
-        """Columns that are neither keys nor numbers."""
-        return frozenset((*(f"{each}_status" for each in number_names(self.plan, self.query)), REHEARSAL_COLUMN))
 
 
 @dataclass(frozen=True)
@@ -165,13 +146,13 @@ def stacked_over_periods(parts: Sequence[TableOfPeriod]) -> StackedTable:
     keys: dict[str, str] = {}
     others: dict[str, str] = {}
     for part in parts:
-        for column in part.keys:
+        for column in part.table.columns:
             same = keys.setdefault(column.name, column.type) == column.type
             keys[column.name] = column.type if same else "text"
         for name in part.rows[0] if part.rows else ():
-            others.setdefault(name, "words" if name in part.words else "number")
+            others.setdefault(name, "words" if name in part.table.words else "number")
     columns = {name: kind for name, kind in others.items() if name not in keys and name != REHEARSAL_COLUMN}
     last = {REHEARSAL_COLUMN: "words"} if REHEARSAL_COLUMN in others else {}
-    marked = frozenset[str]().union(*(part.marked for part in parts))
+    marked = frozenset[str]().union(*(part.table.marked for part in parts))
     name = _OTHER_NAME if PERIOD_COLUMN in (*keys, *columns) else PERIOD_COLUMN
     return StackedTable(name, {**keys, **columns, **last}, marked, tuple(reversed(parts)))

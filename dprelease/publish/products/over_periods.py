@@ -6,7 +6,7 @@ all names of files, follow from plans and manifests; rows are united by their ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -16,18 +16,11 @@ from typing import Any, get_args
 from markupsafe import Markup
 
 from dprelease.catalog.table import Column
-from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.publish.base import keys_of_query, number_names
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.base import table_names
 from dprelease.publish.formats.all_periods import Row, StackedTable, TableOfPeriod, stacked_over_periods
-from dprelease.publish.products.series import (
-    Numbers,
-    Point,
-    SeriesTable,
-    drawn_over,
-    of_all_periods,
-    point_of,
-    shown_number,
-)
+from dprelease.publish.formats.filed import FiledTable, filed_table
+from dprelease.publish.products.series import Numbers, Point, SeriesTable, drawn_over, of_all_periods, point_of
 from dprelease.publish.site.cells import key_cell
 from dprelease.spec.period import Per, containing, is_a, span
 from dprelease.words import amount, phrase
@@ -58,14 +51,13 @@ class PeriodOfProduct:
     numbers: Numbers
     front: str
 
-    @property
-    def queries(self) -> Mapping[str, PlannedQuery]:
-        """Its tables by name."""
-        return {query.name: query for query in self.plan.queries}
+    def filed(self, table: str) -> FiledTable:
+        """One of its tables by name."""
+        return filed_table(self.plan, table)
 
-    def in_words(self, table: str) -> PlannedQuery:
-        """One of its tables, in the words of the language that is spoken."""
-        return next(query for query in self.shown.queries if query.name == table)
+    def in_words(self, table: str) -> FiledTable:
+        """The same in the words of the language that is spoken."""
+        return filed_table(self.shown, table)
 
 
 def in_order(periods: Sequence[str]) -> list[str]:
@@ -75,15 +67,17 @@ def in_order(periods: Sequence[str]) -> list[str]:
 
 
 def tables_of(plans: Sequence[ReleasePlan]) -> tuple[str, ...]:
-    """The tables of a product, those of its newest period first; of names that differ in capitals only the first one.
+    """The tables of a product, those of its newest period first, of a period its queries before those made by SQL.
+
+    Of names that differ in capitals there is only the first one.
 
     Args:
         plans: The newest first.
     """
     found: dict[str, str] = {}
     for plan in plans:
-        for query in plan.queries:
-            found.setdefault(query.name.lower(), query.name)
+        for name in table_names(plan):
+            found.setdefault(name.lower(), name)
     return tuple(found.values())[:MOST_TABLES]
 
 
@@ -100,17 +94,27 @@ class OverPeriods:
         self.name, self.periods, self._every = name, tuple(periods), tuple(every)
 
     @cached_property
+    def _filed(self) -> dict[str, FiledTable]:
+        """The table as each period's files have it."""
+        return {each.period: each.filed(self.name) for each in self.periods}
+
+    @cached_property
+    def _in_words(self) -> dict[str, FiledTable]:
+        """The same in the words of the language that is spoken."""
+        return {each.period: each.in_words(self.name) for each in self.periods}
+
+    @cached_property
     def stacked(self) -> StackedTable:
         """All rows as one table."""
         return stacked_over_periods(
-            [TableOfPeriod(each.period, each.plan, each.queries[self.name], self._rows(each)) for each in self.periods]
+            [TableOfPeriod(each.period, self._filed[each.period], self._rows(each)) for each in self.periods]
         )
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """The files with all rows, each with its name."""
         newest = self.periods[0]
         told = {
-            "title": of_all_periods(newest.queries[self.name].title or self.name, newest.period),
+            "title": of_all_periods(self._filed[newest.period].title, newest.period),
             "release": newest.plan.release.name,
             "periods": ", ".join(each.period for each in reversed(self.periods)),
             "confidence": ", ".join(dict.fromkeys(str(each.plan.publish.confidence) for each in self.periods)),
@@ -121,20 +125,21 @@ class OverPeriods:
     def context(self) -> dict[str, Any]:
         """What the template of the page is given, in the language that is spoken."""
         newest = self.periods[0]
-        query = newest.in_words(self.name)
-        drawn = self._drawn(query)
-        there = sum(len(table.panels) for table in drawn)
+        table = self._in_words[newest.period]
+        drawn = self._drawn(table)
+        there = sum(len(each.panels) for each in drawn)
         rows = len(self._keys())
         return {
             "title": self.title,
             "drawn": drawn,
-            "weak": any(weak for table in drawn for panel in table.panels for _, _, weak in panel.dots),
+            "weak": any(weak for each in drawn for panel in each.panels for _, _, weak in panel.dots),
             "not_drawn": amount(rows * len(self._numbers) - there) if rows * len(self._numbers) > there else "",
             "first": self.periods[-1].period,
             "last": newest.period,
             "count": len(self.periods),
-            "shared": query.series.periods[0] if query.series is not None else "",
-            "apart": query.series is None and not query.compare,
+            "shared": table.shared_since,
+            "apart": table.stands_alone,
+            "made": list(self._made()),
             "files": [(f"{self.name}.csv", "CSV"), (f"{self.name}.parquet", "Parquet")],
             "keys": [column.title or column.name for column in self._columns.values()],
             "numbers": [self._told(name) for name in self._numbers],
@@ -148,8 +153,17 @@ class OverPeriods:
     def title(self) -> str:
         """Of the table, whatever the period, in the language that is spoken."""
         newest = self.periods[0]
-        query = newest.in_words(self.name)
-        return of_all_periods(query.title or query.name, newest.period)
+        return of_all_periods(self._in_words[newest.period].title, newest.period)
+
+    def _made(self) -> Iterator[str]:
+        """By which SQL it was made, the newest first, with the periods where these differ; nothing of a query."""
+        periods: dict[str, list[str]] = {}
+        for period, each in self._filed.items():
+            periods.setdefault(each.sql, []).append(period)
+        for sql, of in periods.items():
+            told = sql if len(periods) == 1 else f"{', '.join(reversed(of))}: {sql}"
+            if sql:
+                yield phrase("Made of published numbers by SQL, after the noise: {derived}", derived=told)
 
     def _rows(self, period: PeriodOfProduct) -> Sequence[Row]:
         return period.numbers.get(self.name, ())
@@ -158,9 +172,8 @@ class OverPeriods:
     def _columns(self) -> dict[str, Column]:
         """The key columns of all periods, with the labels of all, those of the newest period before others."""
         found: dict[str, Column] = {}
-        for each in self.periods:
-            query = each.in_words(self.name)
-            for column in keys_of_query(each.shown, query):
+        for each in self._in_words.values():
+            for column in each.columns:
                 known = found.setdefault(column.name, column)
                 labels = {**column.labels, **known.labels}
                 found[column.name] = known.model_copy(update={"labels": labels})
@@ -169,15 +182,13 @@ class OverPeriods:
     @cached_property
     def _numbers(self) -> tuple[str, ...]:
         """The names of the numbers of all periods."""
-        names = (name for each in self.periods for name in number_names(each.plan, each.queries[self.name]))
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(name for each in self._filed.values() for name in each.numbers))
 
     def _told(self, name: str) -> str:
         """A number in words: of the newest period that has it."""
-        for each in self.periods:
-            query = each.in_words(self.name)
-            if name in (*query.measures, *query.compare):
-                return shown_number(each.shown, query, name)
+        for each in self._in_words.values():
+            if name in each.numbers:
+                return each.shown(name)
         return name
 
     def _keys_of(self, row: Row) -> tuple[str, ...]:
@@ -187,16 +198,18 @@ class OverPeriods:
         """The keys of the rows of all periods, those of the newest one first."""
         return tuple(dict.fromkeys(self._keys_of(row) for each in self.periods for row in self._rows(each)))
 
-    def _drawn(self, query: PlannedQuery) -> list[SeriesTable]:
-        """Lines of declared rows; what noise chose, or the ranks of a list, is no line."""
-        newest = self.periods[0]
-        if query.private or query.ranking is not None:
+    def _drawn(self, table: FiledTable) -> list[SeriesTable]:
+        """Lines of declared rows; what noise chose, the ranks of a list, or rows that no key tells apart, are none."""
+        names = [column.name for column in table.columns]
+        keys = {
+            each.period: [tuple(row.get(name, "") for name in names) for row in self._rows(each)]
+            for each in self.periods
+        }
+        if not table.has_declared_rows or any(len(set(each)) < len(each) for each in keys.values()):
             return []
         rows = {each.period: self._rows(each) for each in self.periods}
         rows |= {each: () for each in self._every if each not in rows}
-        columns = [column.name for column in newest.shown.keys(query)]
-        keys = dict.fromkeys(tuple(row.get(name, "") for name in columns) for row in self._rows(newest))
-        return drawn_over(newest.shown, query, self._numbers, tuple(keys), rows, _MOST_PANELS)
+        return drawn_over(table, self._numbers, keys[self.periods[0].period], rows, _MOST_PANELS)
 
     def _lines(self) -> Iterator[tuple[str, str, list[Markup], list[Point]]]:
         """Every row, the newest first: its period, the address of that, its keys, its numbers; of a gap the first."""

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from datetime import date
 
 from dprelease.measures.text import decimal
-from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import measure_names
+from dprelease.publish.formats.filed import FiledTable, filed_table
 from dprelease.publish.numbers import with_margin
 from dprelease.publish.site.cells import between
 from dprelease.publish.site.chart import Plotted, counted_in, ends, tick_text, ticks_within
 from dprelease.spec.period import span
-from dprelease.words import phrase, spoken
+from dprelease.words import phrase
 
 __all__ = [
     "MOST_ROWS",
@@ -31,7 +32,6 @@ __all__ = [
     "of_all_periods",
     "panels_of",
     "point_of",
-    "shown_number",
 ]
 
 MOST_ROWS = 8  # of a table whose numbers are shown over the periods
@@ -136,25 +136,23 @@ def panels_of(plan: ReleasePlan, periods: Sequence[tuple[str, Numbers]]) -> tupl
             continue
         keys = [tuple(row.get(column.name, "") for column in plan.keys(query)) for row in newest]
         rows = {period: each.get(query.name, ()) for period, each in numbers.items()}
-        drawn = drawn_over(plan, query, measure_names(plan, query), keys, rows, left)
+        drawn = drawn_over(filed_table(plan, query.name), measure_names(plan, query), keys, rows, left)
         found += drawn
         left -= sum(len(table.panels) for table in drawn)
     return tuple(found)
 
 
 def drawn_over(
-    plan: ReleasePlan,
-    query: PlannedQuery,
+    table: FiledTable,
     measures: Sequence[str],
     keys: Sequence[tuple[str, ...]],
     rows: Mapping[str, Sequence[Mapping[str, str]]],
     most: int,
 ) -> list[SeriesTable]:
-    """Numbers of a table over the periods, for each of them a panel for each row; none of which nothing can be drawn.
+    """Numbers of a table over the periods, for each of them a panel for each row; none of which no line can be drawn.
 
     Args:
-        plan: Of the newest period, in the language that is spoken.
-        query: The table.
+        table: Of the newest period, in the language that is spoken.
         measures: The names of its numbers.
         keys: Which rows.
         rows: By period its rows.
@@ -163,20 +161,19 @@ def drawn_over(
     placed = _placed([*rows])
     if len(placed) < 2:
         return []
-    columns = plan.keys(query)
-    names = [column.name for column in columns]
+    names = [column.name for column in table.columns]
     known = {period: {tuple(row.get(name, "") for name in names): row for row in rows[period]} for period in placed}
     titles = [
-        ", ".join(column.labels.get(key, key) for column, key in zip(columns, each, strict=True)) for each in keys
+        ", ".join(column.labels.get(key, key) for column, key in zip(table.columns, each, strict=True)) for each in keys
     ]
     found: list[SeriesTable] = []
     for measure in measures:
         lines = [
             [point_of(period, x, known[period].get(each, {}), measure) for period, x in placed.items()] for each in keys
         ]
-        if len(keys) <= most and sum(each.there for line in lines for each in line) > 1:
-            title = of_all_periods(query.title or query.name, plan.release.period)
-            found.append(_drawn(title, shown_number(plan, query, measure), titles, lines))
+        if len(keys) <= most and any(sum(each.there for each in line) > 1 for line in lines):
+            title = of_all_periods(table.title, table.plan.release.period)
+            found.append(_drawn(title, table.shown(measure), titles, lines))
             most -= len(keys)
     return found
 
@@ -188,20 +185,6 @@ def of_all_periods(title: str, period: str) -> str:
     ('Delays by airport', '2013-12')
     """
     return re.sub(rf"(?: \w{{1,3}})? {re.escape(period)}(?!\w)", "", title).strip(" ,:") or title
-
-
-def shown_number(plan: ReleasePlan, query: PlannedQuery, name: str) -> str:
-    """What readers see of a number, in the language that is spoken: its title, or its name."""
-    names, at = plan.catalog.names, query.workload or query.name
-
-    def said(measure: str) -> str:
-        found = "" if names is None else names.said("queries", at, "measures", measure, "title", language=spoken().tag)
-        return found or measure
-
-    compared = query.compare.get(name)
-    if compared is None or said(name) != name:
-        return said(name)
-    return compared.described({compared.measure: said(compared.measure)})
 
 
 def _placed(periods: Sequence[str]) -> dict[str, float]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from dprelease.formats import FORMATS
-from dprelease.publish.base import NOTICE
+from dprelease.publish.base import NOTICE, table_names
+from dprelease.publish.formats.filed import has_table
 from dprelease.publish.html_text import render_page, themed
 from dprelease.publish.products.listed import (
     INDEX,
@@ -46,9 +47,9 @@ def wanted_tables(listed: Sequence[Listed]) -> dict[str, tuple[str, ...]]:
 
 
 def _size(each: Listed, table: str) -> int | None:
-    """Bytes of a query's CSV file; None: it has none."""
+    """Bytes of a table's CSV file; None: it has none."""
     facts = each.manifest.files.get(FORMATS["csv"].path(table))
-    return facts.bytes if facts is not None and any(query.name == table for query in each.plan.queries) else None
+    return facts.bytes if facts is not None and has_table(each.plan, table) else None
 
 
 def tables_over_periods(product: Sequence[Listed]) -> list[OverPeriods]:
@@ -95,7 +96,7 @@ def links_over_periods(product: Sequence[Listed]) -> tuple[list[tuple[str, str]]
     tables = tables_over_periods(product)
     there = {table.name for table in tables}
     current = current_of(product)
-    without = [each.name for each in current[0].plan.queries if each.name not in there] if len(current) > 1 else []
+    without = [name for name in table_names(current[0].plan) if name not in there] if len(current) > 1 else []
     links = [(f"{FOLDER}/{file_beside(f'{table.name}.html', product)}", table.title) for table in tables]
     several = phrase("{names} and {count} more", names=", ".join(without[:10]), count=amount(len(without) - 10))
     return links, several if len(without) > 10 else ", ".join(without)

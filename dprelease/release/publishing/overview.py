@@ -11,8 +11,11 @@ from pathlib import Path
 from dprelease.canonical import sha256
 from dprelease.formats import FORMATS
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.publish import Facts
+from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.formats.all_periods import Row, rows_of_csv
+from dprelease.publish.formats.filed import filed_table
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.products.listed import Listed
 from dprelease.publish.products.over_periods import FOLDER
@@ -106,6 +109,8 @@ def _listed(path: Path, name: str) -> Listed:
     manifest = Manifest.from_canonical(read_regular(path / MANIFEST_FILE, LARGEST_MANIFEST))
     facts, plan = (_sound(path, each, manifest) for each in _LISTED_BY)
     made = ReleasePlan.from_canonical(plan)
+    if LOOK_FILE in manifest.files:  # its files are as it says
+        made = presented(made, Presentation.from_canonical(_sound(path, LOOK_FILE, manifest)))
     listed = Listed(name, manifest, Facts.from_canonical(facts), made)
     same = listed.facts.plan_fingerprint == manifest.plan_fingerprint and listed.facts.signer == manifest.signer
     if not same or listed.facts.rehearsal != manifest.rehearsal:
@@ -116,8 +121,7 @@ def _listed(path: Path, name: str) -> Listed:
 def _rows(path: Path, table: str, each: Listed) -> list[Row]:
     """The rows of a table as its CSV file has them."""
     text = _sound(path, FORMATS["csv"].path(table), each.manifest).decode()
-    query = next(query for query in each.plan.queries if query.name == table)
-    return rows_of_csv(text, each.plan, query)
+    return rows_of_csv(text, filed_table(each.plan, table))
 
 
 def _sound(path: Path, name: str, manifest: Manifest) -> bytes:

@@ -58,8 +58,7 @@ def band_of(series: SeriesSpec, year: int) -> Band:
         series: As written.
         year: How many periods a year has.
     """
-    made = Aim.relative if series.minimize == "relative" else Aim.alike
-    aim = made(series.sums, year, series.horizon)
+    aim = Aim.of(series.minimize, series.sums, year, series.horizon)
     return best_band(aim, series.periods_read(year))
 
 

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from dprelease.canonical import GrownValue
+from dprelease.catalog.series.aims import PERIOD
 from dprelease.catalog.series.band import MOST_PERIODS, SumOf, lengths_of, sum_name
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Numeral
-from dprelease.spec.text.scalars import Period, PositiveWhole, kind_of, refuse
+from dprelease.spec.text.scalars import NUMBER, Period, PositiveWhole, exact_number, kind_of, refuse
 
 __all__ = ["LONGEST_SUM", "SeriesSpec"]
 
 LONGEST_TOTAL = 128  # periods
 LONGEST_SUM = 60  # periods; longer ones are as well added up from shorter ones
+_MOST_APART = 10_000  # weights of squared errors; further apart one of them does not count
+_WEIGHTS = "write `minimize: relative`, or alike; or what squared errors weigh, `minimize: {period: 4, 12: 1}`"
+_MINIMIZED = {
+    "anyOf": [
+        {"enum": ["relative", "alike"]},
+        {
+            "type": "object",
+            "required": [PERIOD],
+            "propertyNames": {"pattern": f"^({PERIOD}|ytd|total|[0-9]+)$"},
+            "additionalProperties": NUMBER,
+        },
+    ]
+}
 _HINT = "write `sums: [3, 12, ytd]`: numbers of periods, and `ytd` for all since January"
 _SUMS = {
     "type": "array",
@@ -47,6 +62,23 @@ def _sums(value: Any) -> Any:
     return found
 
 
+def _minimized(value: Any) -> Any:
+    """One of two words as it stands, or weights by the names of a period and of sums."""
+    if value in ("relative", "alike"):
+        return value
+    if not isinstance(value, Mapping):
+        raise refuse("DPR-S751", f"is {kind_of(value)}, neither one of two words nor weights", _WEIGHTS)
+    weights = {str(name): exact_number(weight) for name, weight in value.items()}
+    if PERIOD not in weights:
+        raise refuse("DPR-S751", "has no weight for `period`", _WEIGHTS)
+    least, most = min(weights.values()), max(weights.values())
+    if least <= 0:
+        raise refuse("DPR-S751", "has a weight that is not above 0", _WEIGHTS)
+    if most > _MOST_APART * least:
+        raise refuse("DPR-S751", f"has weights more than {_MOST_APART:,} times apart", _WEIGHTS)
+    return weights
+
+
 class SeriesSpec(SpecValue, GrownValue):
     """Noise that the periods of a product share, so that sums of them err less; a period itself errs a little more."""
 
@@ -68,8 +100,12 @@ class SeriesSpec(SpecValue, GrownValue):
     horizon: PositiveWhole | None = Field(
         None, description=f"How many periods the series has at most, from 2 to {LONGEST_TOTAL}: for the sum `total`."
     )
-    minimize: Literal["relative", "alike"] = Field(
-        "relative", description="Errors against those of independent noise, or of all sums and the period alike."
+    minimize: Annotated[
+        Literal["relative", "alike"] | dict[str, Fraction], BeforeValidator(_minimized), WithJsonSchema(_MINIMIZED)
+    ] = Field(
+        "relative",
+        description="Errors against those of independent noise, or of all sums and the period alike; or what the "
+        "squared error of each weighs, as in `{period: 4, 12: 1}`.",
     )
 
     def named(self, measures: Iterable[str]) -> dict[str, str]:
@@ -95,4 +131,8 @@ class SeriesSpec(SpecValue, GrownValue):
         if self.horizon is not None and not 2 <= self.horizon <= LONGEST_TOTAL:
             hint = f"write the number of periods after which a new series begins, {LONGEST_TOTAL} at most"
             raise refuse("DPR-S761", f"has a `horizon` of {self.horizon}, not from 2 to {LONGEST_TOTAL} periods", hint)
+        if not isinstance(self.minimize, str):
+            known = {PERIOD, *map(str, self.sums)}
+            if other := next((name for name in self.minimize if name not in known), ""):
+                raise refuse("DPR-S751", f"has `minimize` with {other!r}, which is not among its `sums`", _WEIGHTS)
         return self

@@ -79,7 +79,7 @@ EXAMPLES: Mapping[str, str] = {
     "queries.*.series.look_back": "write `look_back: 12`: how many periods are read again each time",
     "queries.*.series.skip": "write `skip: [2024-05]`, periods of which nothing was read and nothing can be",
     "queries.*.series.horizon": "write `horizon: 60`, the number of periods after which a new series begins",
-    "queries.*.series.minimize": "write `minimize: relative`, or alike",
+    "queries.*.series.minimize": "write `minimize: relative`, or alike, or weights as in `{period: 4, 12: 1}`",
     "queries.*.totals": "write `totals: [[], [region]]`, lists of columns of `by`, or `totals: all`",
     "queries.*.shares": "write `shares: {levels: {region: 1/3, state: 2/3}, tables: {total: 1/2, sex: 1/2}}`",
     "queries.*.shares.levels": "write `levels: {region: 1/3, state: 2/3}`",
