@@ -306,3 +306,22 @@ def test_the_number_of_pages_is_not_for_the_noise_to_decide() -> None:
     huge = [replace(each, measures=tuple(replace(m, value=m.value * 1e12) for m in each.measures)) for each in again]
     other = replace(made, tables=(*made.tables[: len(made.tables) - len(huge)], *huge))
     assert list(site_files(other, {})) == list(files)
+
+
+def test_a_warning_names_the_coarser_table_as_its_page_does() -> None:
+    content, _ = census()
+    weak = [
+        replace(
+            table,
+            measures=tuple(replace(each, held=True, status=("unreliable",) * table.cells) for each in table.measures),
+        )
+        for table in content.tables
+    ]
+    found, headings = set(), set()
+    for page in site_files(replace(content, tables=tuple(weak)), {}).values():
+        plain = [" ".join(re.sub("<[^>]*>", "", each).split()) for each in page.decode().splitlines()]
+        text = "\n".join(plain)
+        found |= set(re.findall(r"“([^”]*)” has the same by fewer keys", text))
+        headings |= set(plain)
+    assert any(": " in each and " × " in each for each in found)
+    assert found <= headings

@@ -10,7 +10,21 @@ from dprelease.estimate import FigureRules
 from dprelease.formats import USUAL, FormatName
 from dprelease.measures import Measure
 
-__all__ = ["Derived", "Publish"]
+__all__ = ["Derived", "KeyFigure", "Publish"]
+
+
+class KeyFigure(Value):
+    """A number that the front page begins with, because the author says so: no rule looks for a large one.
+
+    Attributes:
+        table: The name of a published table.
+        measure: The name of its number.
+        keys: By its key columns the key of the row, as text.
+    """
+
+    table: str
+    measure: str
+    keys: dict[str, str] = {}
 
 
 class Publish(GrownValue):
@@ -37,6 +51,7 @@ class Publish(GrownValue):
         period_column: Whether CSV and Parquet have the period as their first column.
         across: By query the key column whose keys are columns of its table on pages.
         interactive: Whether pages have a script that searches and sorts tables.
+        key_figures: What the front page begins with; none: the numbers of tables with one row.
         research: What lies beside the files of ``measurements/``; 1: how to read them, an example, covariances, and
             what was moved. None: nothing, as in plans from before.
     """
@@ -50,6 +65,7 @@ class Publish(GrownValue):
         "period_column",
         "across",
         "interactive",
+        "key_figures",
         "research",
     )
     formats: tuple[FormatName, ...] = USUAL
@@ -64,6 +80,7 @@ class Publish(GrownValue):
     period_column: bool = False
     across: dict[str, str] = {}
     interactive: bool = False
+    key_figures: tuple[KeyFigure, ...] = ()
     research: Literal[1] | None = None
 
     def tests(self, measure: Measure) -> bool:

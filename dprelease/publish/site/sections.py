@@ -131,6 +131,7 @@ def section_of(
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
     figures, signs = content.plan.publish.figures, signs_of(content.plan, table)
     column = "" if table.derived else content.plan.publish.across.get(table.name, "")
+    coarser = _coarser(content.plan, query, crosstabs, hrefs)
     return Section(
         table=table,
         title=_title(table, crosstabs),
@@ -160,8 +161,8 @@ def section_of(
         crosstabs=crosstabs,
         signs=signs,
         caution=sum(each.status.count("caution") for each in table.measures),
-        warning=warning_above(content.plan, table, query),
-        coarser=_coarser(content.plan, query, hrefs),
+        warning=warning_above(table, coarser[0]),
+        coarser=coarser,
         parts=paper_parts(table, signs),
         across=with_across(table, column) if column else None,
         column_across=next((each.shown for each in table.key_columns if each.name == column), ""),
@@ -192,13 +193,18 @@ def _key_names(table: PublishedTable) -> list[str]:
     return [column.name for column in table.key_columns]
 
 
-def _coarser(plan: ReleasePlan, query: PlannedQuery | None, hrefs: Mapping[str, str]) -> tuple[str, str]:
+def _coarser(
+    plan: ReleasePlan, query: PlannedQuery | None, crosstabs: Crosstabs | None, hrefs: Mapping[str, str]
+) -> tuple[str, str]:
     """Title and place, from the folder of the bundle, of a table that has the same by fewer keys."""
     other = None if query is None else coarser_query(plan, query)
     if other is None:
         return "", ""
     href = hrefs[other.name]
-    return other.title or other.name, f"{INDEX}{href}" if href.startswith("#") else href
+    named = other.title or other.name
+    if crosstabs is not None and other.name in crosstabs.workload.tables:
+        named = crosstabs.heading(other.name)
+    return named, f"{INDEX}{href}" if href.startswith("#") else href
 
 
 def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
