@@ -40,17 +40,11 @@ __all__ = [
     "TableBounds",
     "TimeFilter",
     "Zeros",
-    "key_as_text",
 ]
 
 ColumnType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp"]
 # Text, integer or boolean; a date key is its ISO text. Strict, so that True never becomes 1 nor "06" six.
 Key = StrictBool | StrictInt | StrictStr
-
-
-def key_as_text(key: Key) -> str:
-    """A key as text: as declared; ``true`` and ``false`` in small letters."""
-    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 class Range(Value):

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import left_out_of
-from dprelease.catalog.table import Column, key_as_text
+from dprelease.catalog.reference import key_as_text
+from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
 from dprelease.estimate import RANK, PublishedTable, Rows, full_product
 from dprelease.estimate.ranges import range_rows

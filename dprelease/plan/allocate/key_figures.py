@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from dprelease.catalog.table import key_as_text
+from dprelease.catalog.reference import key_as_text
 from dprelease.errors import PlanError
 from dprelease.plan.document import KeyFigure, ReleasePlan
 from dprelease.spec.text.names import did_you_mean, shown
