@@ -19,6 +19,7 @@ __all__ = [
     "References",
     "RefusedFile",
     "found_names",
+    "key_as_text",
     "read_key",
     "read_reference",
 ]
@@ -68,6 +69,11 @@ References = Mapping[str, ReferenceTable]
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
+
+
+def key_as_text(key: Key) -> str:
+    """A key as text: as declared; ``true`` and ``false`` in small letters."""
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def read_key(text: str, kind: ColumnType) -> Key:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import left_out_of
-from dprelease.catalog.table import Column, Key
+from dprelease.catalog.reference import key_as_text
+from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
 from dprelease.estimate import RANK, PublishedTable, Rows, full_product
 from dprelease.estimate.ranges import range_rows
@@ -339,8 +340,3 @@ def public_rows(plan: ReleasePlan, query: PlannedQuery) -> Rows | None:
         declared = map(plan.catalog.tables[query.table].column, query.by)
         return full_product(plan.keys(query)).without(query.totals.left_out(tuple(declared)))
     return full_product(plan.keys(query)).without(left_out_of(query, plan.catalog))
-
-
-def key_as_text(key: Key) -> str:
-    """A key as text: as declared; ``true`` and ``false`` in small letters."""
-    return str(key).lower() if isinstance(key, bool) else str(key)

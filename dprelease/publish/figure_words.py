@@ -11,8 +11,7 @@ import numpy.typing as npt
 from dprelease.estimate import PublishedTable, coded
 from dprelease.estimate.figures import STATES
 from dprelease.measures.text import exact_text
-from dprelease.plan.document import PlannedQuery, Publish, ReleasePlan
-from dprelease.plan.explain.figures import coarser_query
+from dprelease.plan.document import Publish, ReleasePlan
 from dprelease.publish.numbers import percent
 from dprelease.words import marked, phrase
 
@@ -217,12 +216,14 @@ def mostly_unreliable(table: PublishedTable) -> bool:
     return 2 * weak > sum(len(each.status) - each.status.count("blank") for each in judged) > 0
 
 
-def warning_above(plan: ReleasePlan, table: PublishedTable, query: PlannedQuery | None) -> str:
-    """What is said above a table most of whose numbers are unreliable, and where there are better ones."""
+def warning_above(table: PublishedTable, coarser: str) -> str:
+    """What is said above a table most of whose numbers are unreliable, and where there are better ones.
+
+    Args:
+        table: The table.
+        coarser: The title of one that has the same by fewer keys; empty: there is none.
+    """
     if not mostly_unreliable(table):
         return ""
     found = phrase("More than half of the numbers of this table are unreliable: the noise is large beside them.")
-    other = None if query is None else coarser_query(plan, query)
-    if other is None:
-        return found
-    return f"{found} {phrase('“{table}” has the same by fewer keys.', table=other.title or other.name)}"
+    return f"{found} {phrase('“{table}” has the same by fewer keys.', table=coarser)}" if coarser else found

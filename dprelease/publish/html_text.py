@@ -29,6 +29,7 @@ __all__ = ["Script", "inert", "isolated", "moment_of", "render_page", "table_scr
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
 _SPACES = "\t\n\r"
+_PERIOD = re.compile(r"\b[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?\b")
 _PLACE = re.compile(r"%\((\w+)\)s")
 _LOGO = re.compile(r"data:image/(?:png|svg\+xml);base64,[A-Za-z0-9+/]+={0,2}")
 
@@ -60,6 +61,11 @@ def isolated(text: str) -> Markup:
     """
     marks = f' lang="{text.tag}" dir="{text.direction}"' if isinstance(text, Foreign) else ""
     return Markup(f"<bdi{marks}>{inert(text)}</bdi>")  # noqa: S704 - inert, and the tag of a language
+
+
+def _told(text: str) -> Markup:
+    """The same in a heading or a paragraph: no line ends within a period such as 2013-12."""
+    return Markup(_PERIOD.sub(r'<span class="short">\g<0></span>', str(isolated(text))))  # noqa: S704 - digits alone
 
 
 def _named(text: str) -> Markup:
@@ -173,7 +179,7 @@ def _environment() -> Environment:
     )
     made.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension: sentences have named places
     made.globals |= {"gettext": _said, "ngettext": _said_many}
-    made.filters |= {"amount": amount, "told": isolated, "named": _named, "within": inside_sentence}
+    made.filters |= {"amount": amount, "told": _told, "named": _named, "within": inside_sentence}
     return made
 
 

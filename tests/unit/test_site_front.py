@@ -9,12 +9,17 @@ from fractions import Fraction
 import numpy as np
 
 from dprelease.estimate import PublishedMeasure, PublishedTable, Status
+from dprelease.publish import published_tables
+from dprelease.publish.base import Content
 from dprelease.publish.figure_words import Signs
 from dprelease.publish.site.front import MOST_ON_FRONT, key_figures, tables_on_front
+from dprelease.publish.site.html import site_files
 from dprelease.publish.site.paging import Paged
 from dprelease.publish.site.workloads import crosstabs_of
+from tests.unit import formats_example, publish_example
 from tests.unit.languages_example import bundle
 from tests.unit.test_publish_pages import Outline
+from tests.unit.test_site_crossed import pages
 from tests.unit.test_site_workloads import census, tall, wide
 
 
@@ -94,3 +99,31 @@ def test_numbers_stand_before_what_is_said_of_them_and_facts_of_the_release_behi
     order = ('class="charts"', "<table", 'class="told"', 'id="reading"', 'class="facts"')
     places = [here.index(each) for each in order]
     assert places == sorted(places)
+
+
+def test_no_line_ends_within_a_period_and_nothing_else_is_kept_together() -> None:
+    made = publish_example.plan()
+    release = made.release.model_copy(update={"title": "Departures in 2013-12, 1-2 a day of 2013"})
+    made = made.model_copy(update={"release": release})
+    measured = publish_example.measurements()
+    tables = published_tables(made, measured)
+    page = site_files(Content(made, tables, publish_example.facts(made), measured), {})["index.html"].decode()
+    assert '<h1><bdi>Departures in <span class="short">2013-12</span>, 1-2 a day of 2013</bdi></h1>' in page
+    assert ".short { white-space: nowrap; }" in page
+
+
+def test_a_chart_that_paper_cuts_has_its_axis_on_both_sheets_and_lines_that_can_be_cut_with_it() -> None:
+    """A drawing that lies behind rows on two sheets is painted whole on one of them, across whatever stands there."""
+    large = formats_example.hostile(tuple(f"{at:02d}" for at in range(30)))
+    page = "".join(made["index.html"].decode() for made in (pages(), site_files(large, {})))
+    drawings = re.findall(r'<div class="plot[^>]*>.*?</figure>', page, re.S)
+    assert any(' tall"' not in each[:200] for each in drawings)
+    for each in drawings:
+        tall = each.count('<div class="bar">') > 24
+        axes = re.findall(r'<div class="axis">.*?</div>', each, re.S)
+        ruled = each.partition('<div class="ruled"')[2].partition("</div>")[0]
+        ticks = [re.findall(r'<text x="([^"]*)%"', axis) for axis in axes]
+        assert len(axes) == 1 + tall == 1 + (' tall"' in each[:200])
+        assert all(found == re.findall(r"left:([^%]*)%", ruled) for found in ticks)
+        assert "<svg" not in ruled
+    assert any(' tall"' in each[:200] for each in drawings)

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.catalog.table import Column
+from dprelease.estimate import Status
 from dprelease.estimate.keys import Coded
 from dprelease.plan.document import Workload
 from dprelease.publish.base import Content, safe_path
@@ -24,6 +25,7 @@ from dprelease.publish.site.html import site_files
 from dprelease.publish.site.linked_files import ALWAYS
 from dprelease.publish.site.paging import LARGEST_PAGE, MOST_IN_ALL, page_path, paged
 from dprelease.publish.site.workloads import MOST_LISTED, next_larger
+from tests.unit import languages_example
 from tests.unit.test_publish_pages import HOSTILE, Outline
 from tests.unit.workload_example import content, published, workload
 
@@ -306,3 +308,26 @@ def test_the_number_of_pages_is_not_for_the_noise_to_decide() -> None:
     huge = [replace(each, measures=tuple(replace(m, value=m.value * 1e12) for m in each.measures)) for each in again]
     other = replace(made, tables=(*made.tables[: len(made.tables) - len(huge)], *huge))
     assert list(site_files(other, {})) == list(files)
+
+
+def test_a_warning_names_the_coarser_table_as_its_page_does() -> None:
+    content, _ = census()
+    weak_all: tuple[Status, ...] = ("unreliable",)
+    weak = [
+        replace(
+            table,
+            measures=tuple(replace(each, held=True, status=weak_all * table.cells) for each in table.measures),
+        )
+        for table in content.tables
+    ]
+    publish = content.plan.publish.model_copy(update={"figures": languages_example.plan().publish.figures})
+    plan = content.plan.model_copy(update={"publish": publish})
+    found, headings = set(), set()
+    for page in site_files(replace(content, plan=plan, tables=tuple(weak)), {}).values():
+        plain = [" ".join(re.sub("<[^>]*>", "", each).split()) for each in page.decode().splitlines()]
+        text = "\n".join(plain)
+        found |= set(re.findall(r"“([^”]*)” has the same by fewer keys", text))
+        headings |= set(plain)
+    assert len(found) > 4
+    assert not {each for each in found if "__" in each}
+    assert found <= headings

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from dprelease.formats import CERTIFICATE, FormatName
 from dprelease.plan.allocate.figures import planned_figures, unreliable_above
-from dprelease.plan.document import CatalogueEntry, Derived, EarlierTable, Output, PlannedQuery, Publish, ReleaseInfo
+from dprelease.plan.document import (
+    CatalogueEntry,
+    Derived,
+    EarlierTable,
+    KeyFigure,
+    Output,
+    PlannedQuery,
+    Publish,
+    ReleaseInfo,
+)
 from dprelease.plan.resolve.next_release import next_release
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.fields.published.catalogued import ENTRY
@@ -58,6 +67,9 @@ def publish_as(spec: ReleaseSpec, queries: Sequence[PlannedQuery], told: Sequenc
         period_column=spec.publish.period_column,
         across=dict(spec.publish.across),
         interactive=spec.publish.interactive,
+        key_figures=tuple(
+            KeyFigure(table=each.table, measure=each.measure, keys=dict(each.keys)) for each in spec.publish.key_figures
+        ),
         research=1,
     )
 

@@ -18,7 +18,7 @@ from dprelease.plan.document.plan import (
     ReleaseInfo,
     ReleasePlan,
 )
-from dprelease.plan.document.publish import Derived, EarlierTable, Publish
+from dprelease.plan.document.publish import Derived, EarlierTable, KeyFigure, Publish
 from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.document.series import PlannedSeries
 from dprelease.plan.document.step import Answer, Feed, JointTable, Selecting, Step
@@ -41,6 +41,7 @@ __all__ = [
     "Head",
     "Invariant",
     "JointTable",
+    "KeyFigure",
     "Measured",
     "Naive",
     "Output",

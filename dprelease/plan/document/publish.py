@@ -12,7 +12,21 @@ from dprelease.measures import Measure
 from dprelease.measures.comparing.comparison import PREVIOUS
 from dprelease.spec.period import preceding
 
-__all__ = ["Derived", "EarlierTable", "Publish"]
+__all__ = ["Derived", "EarlierTable", "KeyFigure", "Publish"]
+
+
+class KeyFigure(Value):
+    """A number that the front page begins with, because the author says so: no rule looks for a large one.
+
+    Attributes:
+        table: The name of a published table.
+        measure: The name of its number.
+        keys: By its key columns the key of the row, as text.
+    """
+
+    table: str
+    measure: str
+    keys: dict[str, str] = {}
 
 
 class Publish(GrownValue):
@@ -39,6 +53,7 @@ class Publish(GrownValue):
         period_column: Whether CSV and Parquet have the period as their first column.
         across: By query the key column whose keys are columns of its table on pages.
         interactive: Whether pages have a script that searches and sorts tables.
+        key_figures: What the front page begins with; none: the numbers of tables with one row.
         research: What lies beside the files of ``measurements/``; 1: how to read them, an example, covariances, and
             what was moved. None: nothing, as in plans from before.
     """
@@ -52,6 +67,7 @@ class Publish(GrownValue):
         "period_column",
         "across",
         "interactive",
+        "key_figures",
         "research",
     )
     formats: tuple[FormatName, ...] = USUAL
@@ -66,6 +82,7 @@ class Publish(GrownValue):
     period_column: bool = False
     across: dict[str, str] = {}
     interactive: bool = False
+    key_figures: tuple[KeyFigure, ...] = ()
     research: Literal[1] | None = None
 
     def tests(self, measure: Measure) -> bool:

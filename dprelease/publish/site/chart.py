@@ -35,6 +35,7 @@ __all__ = [
 
 MOST_BARS = 60
 _MOST_CHARTS = 12
+_ON_A_SHEET = 24  # rows of a drawing that stay together
 _FEW = 8  # rows of a table whose quantiles are a panel for each row
 _PARTS = ("count", "count_distinct", "sum")
 _NEAR = 0.35  # of the largest number: an axis from a smaller one on begins at zero
@@ -98,6 +99,11 @@ class Chart:
     bars: tuple[Bar, ...]
     line: str
     notes: tuple[str, ...]
+
+    @property
+    def tall(self) -> bool:
+        """Whether paper may cut it: an axis above as well then says what the part on the first sheet shows."""
+        return len(self.bars) > _ON_A_SHEET
 
 
 @dataclass(frozen=True)

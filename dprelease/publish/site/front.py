@@ -7,15 +7,16 @@ finding that nobody has checked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import islice
 
 from markupsafe import Markup
 
 from dprelease.estimate import PublishedTable
-from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import Facts
+from dprelease.plan.document import KeyFigure, ReleasePlan
+from dprelease.publish.base import Facts, key_as_text
 from dprelease.publish.figure_words import Signs
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import MOST_BARS
@@ -23,7 +24,15 @@ from dprelease.publish.site.workloads import Crosstabs
 from dprelease.spec.period import span
 from dprelease.words import day_written
 
-__all__ = ["MOST_ON_FRONT", "KeyFigure", "PlaceInSeries", "key_figures", "series_of", "tables_on_front", "written_day"]
+__all__ = [
+    "MOST_ON_FRONT",
+    "PlaceInSeries",
+    "ShownFigure",
+    "key_figures",
+    "series_of",
+    "tables_on_front",
+    "written_day",
+]
 
 MOST_ON_FRONT = 4  # tables of workloads on the index
 _MOST_FIGURES = 4
@@ -31,13 +40,13 @@ _CELL = re.compile(r'<td class="num[^"]*">(.*?)</td>')
 
 
 @dataclass(frozen=True)
-class KeyFigure:
-    """A number of a table that has one row, as its table shows it: with its margin or its interval.
+class ShownFigure:
+    """A key figure as its table shows it: with its margin or its interval.
 
     Attributes:
         cell: It, as HTML.
         title: Of its table.
-        measure: Its name; empty where the table has no other.
+        measure: Its name, where the table has others, and the labels of its row; empty: none.
         href: Where the table is, from the folder of the bundle.
     """
 
@@ -88,30 +97,58 @@ def written_day(day: str) -> str:
     return day_written(date.fromisoformat(day)) if day else ""
 
 
-def key_figures(found: Iterable[tuple[PublishedTable, str, str, Signs | None]]) -> tuple[KeyFigure, ...]:
-    """The first four numbers of tables with one row.
+def key_figures(
+    found: Iterable[tuple[PublishedTable, str, str, Signs | None]], chosen: Sequence[KeyFigure] = ()
+) -> tuple[ShownFigure, ...]:
+    """The numbers that the author chose, in that order; where none is chosen the first four of tables with one row.
 
     Args:
         found: Every table with its title, where it is, and the signs of its numbers.
+        chosen: What the author chose.
 
     An unreliable number is none, and neither is one that its cell shows without an interval: that of a number which was
     moved by the rules of older plans is about the estimate before.
     """
-    figures: list[KeyFigure] = []
-    for table, title, href, signs in found:
-        if table.cells != 1 or len(figures) >= _MOST_FIGURES:
-            continue
-        cells = _CELL.findall(rows(table, 0, 1, signs))
-        for measure in table.measures:
-            cell = cells.pop(0)
-            if measure.unadjusted is not None:
-                cells.pop(0)  # the estimate before
-            beside = (measure.unadjusted is None or measure.held) and measure.lower[0] <= measure.upper[0]
-            if beside and measure.status[0] in ("ok", "caution"):
-                name = measure.shown if len(table.measures) > 1 or measure.unit else ""
-                name += " (%)" if measure.unit else ""
-                figures.append(KeyFigure(Markup(cell), title, name, href))  # noqa: S704 - as in its table
-    return tuple(figures[:_MOST_FIGURES])
+    if chosen:
+        tables = {each[0].name: each for each in found}
+        of_chosen = (
+            _figure(*tables[each.table], _row(tables[each.table][0], each.keys), each.measure)
+            for each in chosen
+            if each.table in tables
+        )
+        return tuple(each for each in of_chosen if each is not None)
+    figures = (_figure(*each, 0, measure.name) for each in found if each[0].cells == 1 for measure in each[0].measures)
+    return tuple(islice((each for each in figures if each is not None), _MOST_FIGURES))
+
+
+def _row(table: PublishedTable, wanted: Mapping[str, str]) -> int | None:
+    """The place of a row by its keys; None: there is none."""
+    places: Sequence[int] = range(table.cells)
+    for column, keys in zip(table.key_columns, table.keys, strict=True):
+        places = [at for at in places if key_as_text(keys[at]) == wanted.get(column.name)]
+    return places[0] if len(places) == 1 else None
+
+
+def _figure(
+    table: PublishedTable, title: str, href: str, signs: Signs | None, row: int | None, name: str
+) -> ShownFigure | None:
+    """A number of a row as its table shows it; None where it is no key figure."""
+    measure = next((each for each in table.measures if each.name == name), None)
+    if row is None or measure is None or measure.status[row] not in ("ok", "caution"):
+        return None
+    if (measure.unadjusted is not None and not measure.held) or not measure.lower[row] <= measure.upper[row]:
+        return None
+    before = table.measures[: [each.name for each in table.measures].index(name)]
+    place = len(before) + sum(each.unadjusted is not None for each in before)  # beside it the estimate before
+    words = [measure.shown] if len(table.measures) > 1 or measure.unit else []
+    unit = " (%)" if measure.unit else ""
+    labels = [
+        column.labels.get(key_as_text(keys[row]), key_as_text(keys[row]))
+        for column, keys in zip(table.key_columns, table.keys, strict=True)
+    ]
+    cell = _CELL.findall(rows(table, row, row + 1, signs))[place]
+    told = ", ".join([*(f"{each}{unit}" for each in words), *labels])
+    return ShownFigure(Markup(cell), title, told, href)  # noqa: S704 - as in its table
 
 
 def tables_on_front(workloads: Iterable[Crosstabs]) -> Mapping[str, Crosstabs]:

@@ -28,7 +28,7 @@ from dprelease.publish.site.linked_files import downloads, offered, others
 from dprelease.publish.site.localised import accountable, columns_described, in_spoken_language, languages_of
 from dprelease.publish.site.notes import reading_of
 from dprelease.publish.site.paging import Paged, paged
-from dprelease.publish.site.sections import INDEX, Section, section_of
+from dprelease.publish.site.sections import INDEX, Section, section_of, title_on_pages
 from dprelease.publish.site.workloads import crosstabs_of, workload_pages
 from dprelease.words import LANGUAGES, in_a_row, phrase, speaking, spoken
 
@@ -73,15 +73,19 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
     shown = {name: {each.name: each.shown for each in table.columns} for name, table in plan.catalog.tables.items()}
     made_of = crosstabs_of(plan.workloads, content.tables, places, shown)
     several = {each.workload.name: each for each in made_of}
-    hrefs = {table.name: _href(table, place) for table, place in zip(content.tables, places, strict=True)}
+    in_workload = {table.name: several[of[table.name]] if table.name in of else None for table in content.tables}
+    titled = {
+        table.name: (title_on_pages(table, in_workload[table.name]), _href(table, place))
+        for table, place in zip(content.tables, places, strict=True)
+    }
     shared = _shared(content, root)
     on_front = tables_on_front(several.values())
     found: dict[str, bytes] = {}
     sections, entries, several_on, fronts, single = [], [], dict[str, list[Section]](), dict[str, list[Section]](), []
     for table, place in zip(content.tables, places, strict=True):
         query = None if table.derived else queries[table.name]
-        workload = several[of[table.name]] if table.name in of else None
-        whole = section_of(content, table, query, files, place.pages, workload, hrefs)
+        workload = in_workload[table.name]
+        whole = section_of(content, table, query, files, place.pages, workload, titled)
         if place.rows is not None:
             sections.append(whole.of_rows(0, place.rows))
         entry = _entry(table, place, files)
@@ -114,7 +118,7 @@ def site_files(content: Content, files: Mapping[str, bytes], *, root: str = "") 
         groups=_groups(entries),
         crosstabs=tuple(several.values()),
         fronts=fronts,
-        figures=key_figures(single),
+        figures=key_figures(single, plan.publish.key_figures),
         adding=[each for each in several.values() if each.adds],
         above_zero=all("nonnegative" in each.workload.post for each in several.values()),
         ordinary=bool(entries),

@@ -33,7 +33,7 @@ from dprelease.publish.site.parts import PaperPart, PartRows, paper_parts, part_
 from dprelease.publish.site.workloads import Crosstabs
 from dprelease.words import phrase
 
-__all__ = ["INDEX", "Section", "section_of"]
+__all__ = ["INDEX", "Section", "section_of", "title_on_pages"]
 
 INDEX = "index.html"
 
@@ -124,16 +124,17 @@ def section_of(
     files: Mapping[str, bytes],
     pages: tuple[Page, ...],
     crosstabs: Crosstabs | None,
-    hrefs: Mapping[str, str],
+    others: Mapping[str, tuple[str, str]],
 ) -> Section:
-    """What is said of a table, without its rows."""
+    """What is said of a table, without its rows; ``others`` has title and place of every table, by its name."""
     limit = query.suppress_below if query is not None else None
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
     figures, signs = content.plan.publish.figures, signs_of(content.plan, table)
     column = "" if table.derived else content.plan.publish.across.get(table.name, "")
+    coarser = _coarser(content.plan, query, others)
     return Section(
         table=table,
-        title=_title(table, crosstabs),
+        title=title_on_pages(table, crosstabs),
         measures=tuple((each.shown, _meaning(content.plan, query, table, each)) for each in table.measures),
         about=(
             *described_by_author(content.plan, table.name if crosstabs is None else crosstabs.workload.name),
@@ -160,8 +161,8 @@ def section_of(
         crosstabs=crosstabs,
         signs=signs,
         caution=sum(each.status.count("caution") for each in table.measures),
-        warning=warning_above(content.plan, table, query),
-        coarser=_coarser(content.plan, query, hrefs),
+        warning=warning_above(table, coarser[0]),
+        coarser=coarser,
         parts=paper_parts(table, signs),
         across=with_across(table, column) if column else None,
         column_across=next((each.shown for each in table.key_columns if each.name == column), ""),
@@ -192,16 +193,16 @@ def _key_names(table: PublishedTable) -> list[str]:
     return [column.name for column in table.key_columns]
 
 
-def _coarser(plan: ReleasePlan, query: PlannedQuery | None, hrefs: Mapping[str, str]) -> tuple[str, str]:
+def _coarser(plan: ReleasePlan, query: PlannedQuery | None, others: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
     """Title and place, from the folder of the bundle, of a table that has the same by fewer keys."""
     other = None if query is None else coarser_query(plan, query)
     if other is None:
         return "", ""
-    href = hrefs[other.name]
-    return other.title or other.name, f"{INDEX}{href}" if href.startswith("#") else href
+    title, href = others[other.name]
+    return title, f"{INDEX}{href}" if href.startswith("#") else href
 
 
-def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
+def title_on_pages(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
     """A title of its own, where it has one."""
     if crosstabs is not None and table.title in ("", table.name, crosstabs.title):
         return crosstabs.heading(table.name)

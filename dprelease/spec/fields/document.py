@@ -30,6 +30,7 @@ from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.fields.published.catalogued import CataloguedSpec, TemporalSpec
 from dprelease.spec.fields.published.compare import CompareSpec
 from dprelease.spec.fields.published.figures import Base, SymbolsSpec, UnreliableSpec
+from dprelease.spec.fields.published.key_figures import KeyFigures
 from dprelease.spec.fields.published.office import Alternative, Office, Signatory
 from dprelease.spec.fields.published.told import NameSpec, PageLanguages, Told
 from dprelease.spec.fields.published_sets import published_sets
@@ -242,6 +243,7 @@ class PublishSpec(SpecValue, GrownValue):
         "period_column",
         "across",
         "interactive",
+        "key_figures",
     )
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     certificate: Flag = Field(True, description="Whether certificate.pdf is made beside the formats.")
@@ -267,6 +269,9 @@ class PublishSpec(SpecValue, GrownValue):
     interactive: Flag = Field(
         False,
         description="Whether a script searches and sorts the tables of pages, which are complete without it.",
+    )
+    key_figures: KeyFigures = Field(
+        (), description="Up to six numbers that the front page begins with; left out: those of tables with one row."
     )
 
 
