@@ -14,7 +14,7 @@ from dprelease.errors import BrokenPromiseError, EngineError
 from dprelease.privacy.unit import Neighboring
 from dprelease.starter.extremes import UnitRows
 
-__all__ = ["NeighbourPair", "Searched", "crowd", "groups_of", "search"]
+__all__ = ["NeighbourPair", "Searched", "at_the_threshold", "crowd", "groups_of", "search"]
 
 _OTHERS = (2, 0, 3, 1, 24)  # units that both data sets have, in turn: what one adds depends on who else is there
 _MANY_ROWS = 100  # of a unit: of such there are never many others
@@ -23,6 +23,7 @@ _FEW = 20  # units that are tried in up to twice the time, where one takes long
 _LONGEST = 2.0  # times the time of a search, at most
 _FEWEST, _MOST = 40, 160  # units that are tried; a pair that reaches what is stated is no reason to try no further ones
 _COPIES = 400  # of a unit, at most: a threshold above them has no pair of its own
+_COPIED = 20_000  # rows of all copies together, about: of a unit with many its first ones
 _KEPT = 8  # of the units tried before, to put one in the place of another
 
 
@@ -113,16 +114,17 @@ def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], sec
     found.whole += largest.values()
     for each in steps:
         if each.step.selecting is not None and each.step.id in found.best:
-            _at_the_threshold(data, each, found)
+            at_the_threshold(data, each, found)
 
 
-def _at_the_threshold(data: AuditData, selection: AuditedStep, found: Searched) -> None:
+def at_the_threshold(data: AuditData, selection: AuditedStep, found: Searched) -> None:
     """The pair that a selection has already, beside as many copies of its last unit as are one too few to be shown."""
     step, pair = selection.step, found.best[selection.step.id]
     copies = step.selecting.threshold - 1 if step.selecting is not None else 0
     if not 0 < copies <= _COPIES:
         return
-    last = pair.units[1][-1]
+    some = max(1, _COPIED // copies)
+    last = {name: rows[:some] for name, rows in pair.units[1][-1].items()}
     others = [_named(data, last, f"copy-{number}") for number in range(copies)]
     replaced = pair.units[0][-1:] if data.plan.neighboring is Neighboring.REPLACE_ONE else []
     units = ([*others, *replaced], [*others, last])

@@ -60,7 +60,7 @@ JOINT_FAULTS: tuple[Fault, ...] = (
         "values",
         "a huge number of one period wraps the sum over periods: any change",
         Seen("unit.test_noise_shared", "test_each_number_is_clamped_before_they_are_added_up"),
-        Edit("noise.mechanisms.shared:draw_together", "np.clip(table, -most, most)", "table"),
+        Edit("noise.mechanisms.shared:_weighted", "np.clip(table, -most, most)", "table"),
         beyond="series are not audited, and it takes counts that add up to 2^63",
     ),
     Fault(
