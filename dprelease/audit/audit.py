@@ -50,7 +50,7 @@ Shown = Callable[[str, int, int], None]
 Answers = npt.NDArray[np.int64]
 _DELTAS = (1e-4, 1e-2, 3e-2, 0.1, 0.2, 0.4)  # of the claimed curve, beside that of the budget
 _NUMBERS = 48  # of one step that an attack looks at, those that change most
-_STATISTICS = 3  # of a step at most
+_STATISTICS = 4  # of a step at most: of a selection two on each of two pairs
 _SEARCHING, _GUESSING = 0.3, 0.25  # of the time, and of what is left: for neighbours, and for canaries
 _LEFT = 0.3  # of the time, that attacks have at least
 _TINY = Fraction(1, 10**14)  # delta of what canaries are held against: each of them costs twice that
@@ -175,16 +175,18 @@ class _Attack:
     seconds: float
 
     def step(self, step: Step) -> DrawAudit:
-        """Attack one step on the pair that moves it most."""
+        """Attack one step on the pair that moves it most, and a selection where its threshold is, too."""
         begun, pair = time.monotonic(), self.searched.best.get(step.id)
+        pairs = [each for each in (pair, self.searched.edges.get(step.id)) if each is not None]
         event = step.alone if step.selecting is None else step.event_under(self.plan.neighboring)
         own = [] if step.selecting is None else [step.selecting.delta * _OWN]
         claims = self._curve(event, own)
         breaches, runs = [*self.searched.broken.get(step.id, {})], 0
         found: list[ProvedEvent] = []
         try:
-            if pair is not None:
-                found, runs = self._attacked(step, pair)
+            for each in pairs:
+                proved, tried = self._attacked(step, each, self.seconds / len(pairs))
+                found, runs = found + proved, runs + tried
         except BrokenPromiseError as error:
             breaches.append(f"measuring made-up rows broke a promise: {error.summary}")
         breaches += _refuted(found, claims)
@@ -201,11 +203,11 @@ class _Attack:
             tuple(breaches),
         )
 
-    def _attacked(self, step: Step, pair: NeighbourPair) -> tuple[list[ProvedEvent], int]:
+    def _attacked(self, step: Step, pair: NeighbourPair, seconds: float) -> tuple[list[ProvedEvent], int]:
         first, second = pair.first[step.id], pair.second[step.id]
         draw = _drawer(step, pair, first, second)
         choice, places = step.choosing is not None or step.selecting is not None, _places(step, pair)
-        runs = affordable(self.seconds, seconds_each(lambda runs: draw(first, runs), self.seconds), len(places))
+        runs = affordable(seconds, seconds_each(lambda runs: draw(first, runs), seconds), len(places))
         part = None if choice else _part(step, pair, places)
         if not runs:
             return [], 0
@@ -215,7 +217,7 @@ class _Attack:
         else:
             scores["how often"] = listed_score
         delta = float(self.plan.budget.delta)
-        sides = answers_in_parts(draw, (first, second), runs, self.seconds)
+        sides = answers_in_parts(draw, (first, second), runs, seconds)
         return evidence(*sides, scores, delta, self.miss), len(sides[0])
 
     def whole(self, pair: NeighbourPair, number: int) -> DrawAudit:
@@ -227,11 +229,11 @@ class _Attack:
         found: list[ProvedEvent] = []
         runs = 0
         try:
-            breaches += answers_read(self.data, pair)
+            seconds = 2 * self.seconds / len(self.searched.whole)
+            breaches += answers_read(self.data, pair, seconds)
             if steps:
                 parts = _places_together([(step, _of_step(step, pair)) for step in steps])
                 kept = [_part(step, _of_step(step, pair), places) for step, places in parts]
-                seconds = 2 * self.seconds / len(self.searched.whole)
                 each = seconds_each(lambda runs: answers_of(self.data, pair.first, parts, runs), seconds)
                 runs = affordable(seconds, each, sum(len(at) for _, at in parts))
             if runs:

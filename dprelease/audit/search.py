@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.audit.pairs import AuditData, AuditedStep, Boxes, broken_bounds, change_of, size_of
-from dprelease.errors import BrokenPromiseError
+from dprelease.errors import BrokenPromiseError, EngineError
 from dprelease.privacy.unit import Neighboring
 from dprelease.starter.extremes import UnitRows
 
-__all__ = ["NeighbourPair", "Searched", "crowd", "groups_of", "search"]
+__all__ = ["NeighbourPair", "Searched", "at_the_threshold", "crowd", "groups_of", "search"]
 
 _OTHERS = (2, 0, 3, 1, 24)  # units that both data sets have, in turn: what one adds depends on who else is there
 _MANY_ROWS = 100  # of a unit: of such there are never many others
@@ -22,6 +22,8 @@ _TOGETHER = 5  # units that are tried beside the same others
 _FEW = 20  # units that are tried in up to twice the time, where one takes long
 _LONGEST = 2.0  # times the time of a search, at most
 _FEWEST, _MOST = 40, 160  # units that are tried; a pair that reaches what is stated is no reason to try no further ones
+_COPIES = 400  # of a unit, at most: a threshold above them has no pair of its own
+_COPIED = 20_000  # rows of all copies together, about: of a unit with many its first ones
 _KEPT = 8  # of the units tried before, to put one in the place of another
 
 
@@ -50,12 +52,14 @@ class Searched:
 
     Attributes:
         best: By step the pair that moves it most.
+        edges: Of a selection a pair whose last unit makes a key reach the threshold: there noise alone decides.
         whole: Pairs that move all of a group of steps most, and some of them most beside the others.
         broken: By step the stated bounds that a pair exceeds.
         tried: How many units.
     """
 
     best: dict[str, NeighbourPair] = field(default_factory=dict)
+    edges: dict[str, NeighbourPair] = field(default_factory=dict)
     whole: list[NeighbourPair] = field(default_factory=list)
     broken: dict[str, dict[str, None]] = field(default_factory=dict)
     tried: int = 0
@@ -108,6 +112,39 @@ def _search_group(data: AuditData, table: str, steps: Sequence[AuditedStep], sec
             if way not in largest or pair.size > largest[way].size:
                 largest[way] = pair
     found.whole += largest.values()
+    for each in steps:
+        if each.step.selecting is not None and each.step.id in found.best:
+            at_the_threshold(data, each, found)
+
+
+def at_the_threshold(data: AuditData, selection: AuditedStep, found: Searched) -> None:
+    """The pair that a selection has already, beside as many copies of its last unit as are one too few to be shown."""
+    step, pair = selection.step, found.best[selection.step.id]
+    copies = step.selecting.threshold - 1 if step.selecting is not None else 0
+    if not 0 < copies <= _COPIES:
+        return
+    some = max(1, _COPIED // copies)
+    last = {name: rows[:some] for name, rows in pair.units[1][-1].items()}
+    others = [_named(data, last, f"copy-{number}") for number in range(copies)]
+    replaced = pair.units[0][-1:] if data.plan.neighboring is Neighboring.REPLACE_ONE else []
+    units = ([*others, *replaced], [*others, last])
+    counted = [_boxes(data, each, [selection], found) for each in units]
+    if counted[0] is None or counted[1] is None:
+        return
+    first, second = counted[0], counted[1]
+    change = change_of(step, first[step.id], second[step.id])
+    for says in broken_bounds(step, change):
+        found.broken.setdefault(step.id, {})[says] = None
+    size = size_of(step, change, first[step.id], second[step.id])
+    found.edges[step.id] = NeighbourPair(units, first, second, change, size)
+
+
+def _named(data: AuditData, unit: UnitRows, name: str) -> UnitRows:
+    """The same rows under another id; rows of nobody stay rows of nobody."""
+    ids = {each: str(table.unit_id) for each, table in data.tables.items()}
+    return {
+        each: [{**row, ids[each]: name if row.get(ids[each]) else ""} for row in rows] for each, rows in unit.items()
+    }
 
 
 def _beside(
@@ -150,13 +187,16 @@ def _beside(
 def _boxes(
     data: AuditData, units: Sequence[UnitRows], steps: Sequence[AuditedStep], found: Searched
 ) -> dict[str, Boxes] | None:
-    """None where the engine breaks a promise: that it does is seen, and so is an answer of its own."""
+    """None where the engine breaks a promise, or fails at these rows and not without any: that is an answer."""
     try:
         return data.boxes(units, steps)
     except BrokenPromiseError as error:
         says = f"reading made-up rows broke a promise: {error.summary}"
-        for each in steps:
-            found.broken.setdefault(each.step.id, {})[says] = None
+    except EngineError as error:
+        data.boxes([], steps)  # raises where the failure has nothing to do with the rows
+        says = f"some made-up rows cannot be read, and no rows can: {error.summary}"
+    for each in steps:
+        found.broken.setdefault(each.step.id, {})[says] = None
     return None
 
 

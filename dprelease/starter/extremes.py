@@ -21,6 +21,8 @@ _MOST_VALUES = 60  # of one column
 _MOST_ROWS = 2_000  # of one unit
 _UNBOUNDED = 3  # rows of a unit of which no number is declared
 _MISSING = 0.04  # of the values
+_NOBODY, _MEETING = 0.25, 0.5  # of units are rows without an id, and of these stand in the cells of the last one
+_HUGE: Mapping[str, str] = {"integer": "99999999999999999999", "decimal": "1e308"}  # read as what is declared, or not
 _PLAIN: Mapping[str, tuple[Key, ...]] = {
     "text": ("a", "b", "c"),
     "integer": (0, 1, 1000),
@@ -62,6 +64,7 @@ class ExtremeUnits:
         # Rows without an id may be units of their own in any table that units have rows in, beside the one asked for.
         self._alone = [made for made in self._made.values() if made.table.unit_id and made.table.null_id == "unit"]
         self._named = 0
+        self._nobody: dict[str, Mapping[str, str]] = {}  # by table the last row without an id
 
     def header(self, name: str) -> tuple[str, ...]:
         """The columns of a table's rows."""
@@ -81,11 +84,20 @@ class ExtremeUnits:
         some = f"unit-{self._named}"
         if made.table.unit_id is None:
             return {name: [self._row(made)]}
-        if self._alone and self._random.random() < 0.25:
+        if self._alone and self._random.random() < _NOBODY:
             nobody = self._random.choice(self._alone)
-            return {nobody.table.name: [{**self._row(nobody), str(nobody.table.unit_id): ""}]}
+            return {nobody.table.name: [self._without_id(nobody)]}
         of_units = {each: other for each, other in self._made.items() if other.table.unit_id is not None}
         return {each: self._rows(other, some) for each, other in of_units.items()}
+
+    def _without_id(self, made: _Made) -> dict[str, str]:
+        """A row of nobody, now and then where the last one is: whether they are taken for one unit shows there."""
+        row, name = self._row(made), made.table.name
+        if name in self._nobody and self._random.random() < _MEETING:
+            row |= {column: self._nobody[name][column] for column in made.placing if column in row}
+        row[str(made.table.unit_id)] = ""
+        self._nobody[name] = row
+        return row
 
     def _rows(self, made: _Made, unit: str) -> list[dict[str, str]]:
         bounds = made.table.bounds
@@ -144,7 +156,10 @@ def _values(column: Column, table: Table, references: References, words: Sequenc
         found += [text.replace("''", "'") for each in words for text in _TEXT.findall(each)]
     found = found or [*_PLAIN[column.type]]
     step = max(1, len(found) // _MOST_VALUES)
-    return [_text(value, column) for value in found[::step]]
+    texts = [_text(value, column) for value in found[::step]]
+    if column.range is not None and column.type in _HUGE:
+        texts += [_HUGE[column.type], f"-{_HUGE[column.type]}"]
+    return texts
 
 
 def _text(value: Key | Fraction, column: Column) -> str:

@@ -33,6 +33,8 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
             _DUCK,
         ),
         Edit("engines.duck.units:row_content", "column.in_source or column.lent_by is not None", "column.in_source"),
+        spec="matches",
+        audit=True,
     ),
     Fault(
         "sample-by-place-in-the-file",
@@ -46,7 +48,8 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
             "return [ibis.asc(keyed(some, table, secret, item)), *_last(some)]",
             "return []",
         ),
-        spec="counts",
+        spec="sums_within",
+        audit=True,
     ),
     Fault(
         "sample-without-the-secret",
@@ -54,6 +57,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "whoever writes rows can choose which of them count",
         Seen("unit.test_engines_bounding", "test_a_sample_is_the_secrets_and_the_units_own"),
         Edit("engines.duck.units:keyed", "ibis.literal(secret.hex())", "ibis.literal('')"),
+        beyond="which rows of a unit stay tells its own rows apart, and the loss of a whole unit is as claimed",
     ),
     Fault(
         "nobody-is-one-unit",
@@ -61,7 +65,8 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "rows without an id are bounded as one: one more lets another one in or out",
         _BOUNDS,
         Edit("engines.duck.units:unit_columns", '*([ALONE] if table.null_id == "unit" else [])', ""),
-        spec="nobody",
+        spec="nobody_sums",
+        audit=True,
     ),
     Fault(
         "units-counted-as-rows",
@@ -110,7 +115,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
             "nearest = ibis.greatest(ibis.least(scaled, _double(high)), _double(low)).round()\n    return clip(nearest, low, high)",
             "return scaled.round()",
         ),
-        spec="decimals",
+        beyond="values end at the range of their column first, and no spec may declare one of more than 2^53 steps",
     ),
     Fault(
         "infinity-is-a-number",
@@ -118,6 +123,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "one row spoils a total, or an error tells of it",
         Seen("unit.test_engines_rows", "test_stored_floats"),
         Edit("engines.files.rows:_stored_numbers", "values = pc.if_else(pc.is_finite(values), values, None)", "pass"),
+        beyond="a stored infinity; an audit writes CSV files, whose numbers are text",
     ),
     Fault(
         "last-day-of-a-period-in-two",
@@ -125,6 +131,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "one row in two periods, for the price of one",
         Seen("conformance.test_engines_time", "test_days_at_both_ends_nulls_and_garbage", {}, _DUCK),
         Edit("engines.files.rows:in_period", "pc.less(moments,", "pc.less_equal(moments,"),
+        beyond="one release of one period is as claimed; two of them together are not",
     ),
     Fault(
         "keys-before-max_groups",
@@ -142,10 +149,10 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
     Fault(
         "cells-before-where",
         "order of conditions",
-        "rows that `where` leaves out take the places of others",
+        "rows that `where` leaves out take the places of others of their unit: a wrong number",
         Seen("conformance.test_engines_units", "test_keys_that_occur_and_what_is_in_them", {}, _DUCK),
         Edit("engines.duck.pipeline:looked_at", "if grouping.where is not None:", "if False:"),
-        spec="filtered",
+        beyond="in whatever order a unit's rows are left out, it keeps no more of them than is stated: no loss changes",
     ),
     Fault(
         "total-not-clamped",
@@ -157,6 +164,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
             'f"LEAST(GREATEST(COALESCE({_quoted(name)}, 0), {-MOST}), {MOST})"',
             'f"COALESCE({_quoted(name)}, 0)"',
         ),
+        beyond="it takes totals of 2^63, and so more rows than an audit can write",
     ),
     Fault(
         "a-drivers-words",
@@ -164,6 +172,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "a row, in the words of the driver",
         Seen("unit.test_engines_duckdb", "test_a_drivers_words_are_withheld", {}, {"folder": lambda folder: folder}),
         Edit("engines.base:scrubbed", "type(error).__name__, isinstance", "str(error), isinstance"),
+        beyond="the words of an error; it is told by tests that plant a row in one",
     ),
     Fault(
         "any-number-of-matches",
@@ -171,5 +180,7 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         "one row becomes as many as the other table has of its unit",
         Seen("conformance.test_engines_units", "test_a_private_join_never_gives_more_matches_than_it_says", {}, _DUCK),
         Edit("engines.duck.bounding:_first", "< _capped(limit)", "< _capped(limit) + 1"),
+        spec="joined",
+        audit=True,
     ),
 )

@@ -29,6 +29,7 @@ class Fault:
         verify: What ``verify`` says of the plan of that spec, made with the fault; empty: it sees nothing, for the plan
             is right.
         audit: Whether an audit of that spec reports a breach.
+        beyond: Why no audit can, of what is in the code that reads, totals and hides.
     """
 
     name: str
@@ -40,3 +41,4 @@ class Fault:
     spec: str = ""
     verify: str = ""
     audit: bool = False
+    beyond: str = ""

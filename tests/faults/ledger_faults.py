@@ -172,6 +172,7 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "nothing: margins are too small",
         Seen("statistical.test_samplers", "test_a_margin_is_the_smallest_that_holds"),
         Edit("noise.mechanisms.discrete_laplace:DiscreteLaplaceLaw.margin", "return margin", "return margin // 2"),
+        beyond="margins are said of what is published already: it is a wrong number",
     ),
     Fault(
         "suppressed-by-the-exact-value",
@@ -225,6 +226,7 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
             "return MECHANISMS[step.mechanism].draw(only, step.scale, sampler)",
             "return MECHANISMS[step.mechanism].draw(only, step.scale / (1 if piece is None else 2), sampler)",
         ),
+        beyond="draws in pieces are of tables of a million cells; an audit hides whole tables",
     ),
     Fault(
         "coin-of-the-whole-delta",
@@ -233,6 +235,7 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         Seen("unit.test_draw", "test_keys_are_selected_at_the_planned_scale", {"mechanism": "optimal_selection"}),
         Edit("release.draw:selected_keys", "step.selecting.delta / step.sensitivity.l0", "step.selecting.delta"),
         spec="coins",
+        audit=True,
     ),
     Fault(
         "tables-of-an-account-left-out",

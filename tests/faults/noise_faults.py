@@ -23,7 +23,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         Edit(
             "noise.native.draws:sampler_of", "if scale <= 0:", "scale = scale * Fraction(97, 100)\n    if scale <= 0:"
         ),
-        spec="counts",
+        beyond="3 % of noise: the fit of a million draws sees it, and a loss proved from as many does not",
     ),
     Fault(
         "blocks-of-equal-noise",
@@ -36,7 +36,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "_block(sampler, out[:BLOCK], source, scratch) if not start else np.copyto(\n"
             "                out[start : start + BLOCK], out[: len(out) - start][:BLOCK])",
         ),
-        spec="counts",
+        beyond="it shows in cells that are 65,536 apart, of which an audit looks at the few that change",
     ),
     Fault(
         "seeded-words",
@@ -75,6 +75,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "the law of large scales",
         _native("draws_of_any_size_have_their_exact_value"),
         Edit("noise.native.draws:BlockTable.integer", "value = ~value", "value = -value"),
+        beyond="one number of very many is drawn too often, at large scales alone",
     ),
     Fault(
         "tie-not-refined",
@@ -82,6 +83,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "the law by 2^-64",
         _native("ties_are_broken_by_as_many_digits_as_it_takes"),
         Edit("noise.native.lookup:Lookup._searched", "values[tie] = self.refined(int(words[tie]), source)", "pass"),
+        beyond="it moves a probability by 2^-64",
     ),
     Fault(
         "geometric-without-rejection",
@@ -93,7 +95,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "while not bernoulli_exp(below, rest, steps):\n        rest = below(steps)",
             "bernoulli_exp(below, rest, steps)",
         ),
-        spec="joint",
+        beyond="it moves the law of a joint draw by less than what some ten thousand of them can prove",
     ),
     Fault(
         "joint-radius-short",
@@ -101,7 +103,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "epsilon of joint draws",
         Seen("statistical.test_knorm", "test_the_norm_has_the_stated_law_and_a_wrong_scale_is_seen"),
         Edit("noise.mechanisms.knorm:noise_vector", "range(dimension + 1))", "range(dimension))"),
-        spec="joint",
+        beyond="it moves the law of a joint draw by less than what some ten thousand of them can prove",
     ),
     Fault(
         "joint-noise-per-quantity",
@@ -126,7 +128,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "the law of quantiles",
         Seen("unit.test_noise_exponential", "test_pieces_are_the_score_of_every_grid_value"),
         Edit("noise.mechanisms.exponential:pieces", "max(rank, -after, 0)", "max(rank, 0)"),
-        spec="quantile",
+        beyond="scores of one side alone move no further than is claimed: it is a wrong number",
     ),
     Fault(
         "quantile-shows-held-values-alone",
@@ -138,7 +140,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "starts[chosen] + entropy.below(widths[chosen])",
             "starts[chosen]",
         ),
-        spec="quantile",
+        beyond="some audits report it and others do not: a pair is chosen by the claimed law, which this leaves",
     ),
     Fault(
         "list-by-doubled-counts",
@@ -156,6 +158,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         Seen("unit.test_noise_threshold", "test_a_key_is_released_at_the_threshold_and_not_one_below"),
         Edit("noise.mechanisms.threshold:_Threshold.draw", "noisy >= threshold)", "noisy >= threshold - 1)"),
         spec="keys",
+        audit=True,
     ),
     Fault(
         "large-keys-without-noise",
@@ -168,6 +171,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "noisy = np.where(counts >= threshold, counts, add_noise(self.noise, counts, scale, sampler))",
         ),
         spec="keys",
+        audit=True,
     ),
     Fault(
         "keys-in-the-order-of-their-counts",
@@ -190,6 +194,8 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "unit.test_noise_threshold", "test_the_optimal_selection_appears_as_often_as_it_should_and_a_shift_moves_it"
         ),
         Edit("noise.mechanisms.threshold:OptimalSelection.draw", "count - shift)", "count + 1 - shift)"),
+        spec="coins",
+        audit=True,
     ),
     Fault(
         "contrasts-of-huge-counts-unclamped",
@@ -199,6 +205,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
             "unit.test_noise_residual", "test_contrasts_of_counts_of_any_size_are_clamped_so_that_no_number_overflows"
         ),
         Edit("noise.mechanisms.residual:draw_residual", "> residual.most_rows:", "> 2**64:"),
+        beyond="it takes counts that add up to 2^63, and so more rows than an audit can write",
     ),
     Fault(
         "factor-transposed",
@@ -206,6 +213,7 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "another matrix, whose columns have other norms",
         Seen("unit.test_noise_factor", "test_large_matrices_are_multiplied_in_blocks"),
         Edit("noise.mechanisms.factor:_multiplied", "matrix[first", "matrix.T[first"),
+        beyond="an audit works its exact numbers out by the same product; conformance and tests by hand do not",
     ),
     Fault(
         "box-prints-its-values",
@@ -213,5 +221,6 @@ NOISE_FAULTS: tuple[Fault, ...] = (
         "exact totals, wherever a box is printed",
         Seen("unit.test_noise_exact", "test_an_exact_value_prints_as_nothing"),
         Edit("noise.exact:_Box.__repr__", '"<{type(self).__name__}>"', "\"<{getattr(self, '_Exact__values', '')}>\""),
+        beyond="what a program prints is no answer of a release",
     ),
 )

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.audit import audit, canaries, search, timing
+from dprelease.audit import audit, canaries, path, search, timing
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from tests import planned
 
@@ -233,6 +233,6 @@ def _text(value: object) -> str:
 def processor_clock() -> Iterator[None]:
     """Seconds of an audit are those that this process has computed: on a busy machine it finds as much as on a quiet one."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (audit, canaries, search, timing):
+        for module in (audit, canaries, path, search, timing):
             patch.setattr(module, "time", SimpleNamespace(monotonic=time.process_time))
         yield

@@ -112,7 +112,6 @@ SPECS: dict[str, str] = {
         "  k: {table: people, by: [place], keys: private, bounds: {max_groups: 1}, measures: {k: {count: rows}}}\n",
         budget="{epsilon: 2, delta: 1e-2}",
     ),
-    "nobody": _spec(_COUNT, unit=_UNIT + "    null_id: unit\n"),
     "uneven": _spec(
         "  n: {table: people, by: [place], bounds: {max_rows_per_group: 2}, measures: {n: {count: rows}}}\n",
         "gaussian",
@@ -146,4 +145,20 @@ SPECS: dict[str, str] = {
     .replace("      sex: {", "      age: {type: integer, keys: [1, 2]}\n      sex: {")
     .replace("by: [place]", "by: [place, age]"),
 }
+SPECS["matches"] = SPECS["joined"].replace(
+    _COUNT.replace("[place]", "[place, age]"),
+    '  n: {table: people, by: [place], bounds: {max_rows_per_group: 1}, measures: {n: {count: rows, where: "age = 1"}}}\n',
+)
+SPECS["nobody_sums"] = _spec(
+    "  s: {table: people, by: [place], measures: {s: {sum: income, clip: [-10, 10], clip_per: unit_cell}}}\n",
+    unit=_UNIT + "    null_id: unit\n",
+).replace("range: [0, 20]", "range: [-20, 20]")
+SPECS["weights"] = _spec(_COUNT, unit="    weight: {column: weight, clip: 5, step: 1}\n").replace(
+    "      sex: {", "      weight: {type: integer}\n      sex: {"
+)
+SPECS["chosen_clip"] = _spec(
+    "  s: {table: people, by: [place], measures: {s: {sum: income, clip: {private: true, within: [0, 20]}}}}\n",
+    unit="",
+    budget="{epsilon: 20}",
+)
 SPECS["joined_nobody"] = SPECS["joined"].replace("unit_id: who\n", "unit_id: who\n    null_id: unit\n")

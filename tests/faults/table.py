@@ -29,8 +29,8 @@ faults (`python -m tests.faults.table`), and a test holds the two together.
 - Reported as a breach by `audit`: {audited}, {code} of them in the code of the measuring path.
 - A comment in the place of a fault is seen by nobody, and a fault that no longer fits the code is an error, not a find.
 
-Where `audit` is empty, the fault is not in the path of its spec, in the plan alone (which `verify` refuses before there is
-anything to attack), or too small, as 3 % of noise is. The {native} faults of the native sampler that
+Where `audit` is empty, the fault is in the plan (which `verify` refuses before there is anything to attack), in the ledger or
+on a page, none of which an audit attacks, or it is one of the {beyond} at the end, with the reason. The {native} faults of the native sampler that
 `tests/unit/test_noise_faults.py` plants are not among these.
 
 | kind | faults |
@@ -39,6 +39,13 @@ anything to attack), or too small, as 3 % of noise is. The {native} faults of th
 _TABLE = """
 | fault | kind | what is then told, or wrong | place | test that fails | `verify` says | `audit` |
 |---|---|---|---|---|---|---|
+"""
+
+_BEYOND = """
+## What reads, totals and hides, and no audit sees
+
+| fault | why |
+|---|---|
 """
 
 
@@ -59,9 +66,11 @@ def page() -> str:
         audited=sum(fault.audit for fault in FAULTS),
         code=sum(fault.audit and fault.plant is not None for fault in FAULTS),
         native=len(NATIVE),
+        beyond=sum(bool(fault.beyond) for fault in FAULTS),
     )
     counts = "".join(f"| {kind} | {number} |\n" for kind, number in sorted(kinds.items()))
-    return head + counts + _TABLE + "".join(map(_row, FAULTS))
+    reasons = "".join(f"| `{fault.name}` | {fault.beyond} |\n" for fault in FAULTS if fault.beyond)
+    return head + counts + _TABLE + "".join(map(_row, FAULTS)) + _BEYOND + reasons
 
 
 def _row(fault: Fault) -> str:

@@ -32,10 +32,14 @@ class NoOracle(Exception):
 
 
 class Expected:
-    """Where a published number has to lie; nothing published where ``low`` is NaN."""
+    """Where a published number has to lie; nothing published where ``low`` is NaN.
 
-    def __init__(self, low: float | Fraction, high: float | Fraction | None = None) -> None:
-        self.low, self.high = float(low), float(low if high is None else high)
+    ``edge``: it is a quotient by the least number that there is a quotient by. Least squares leave that number, but for
+    the rounding of doubles, and what is a hair below it has none.
+    """
+
+    def __init__(self, low: float | Fraction, high: float | Fraction | None = None, *, edge: bool = False) -> None:
+        self.low, self.high, self.edge = float(low), float(low if high is None else high), edge
 
     def holds(self, number: float) -> bool:
         """Whether a number is it, but for rounding of doubles."""
@@ -44,7 +48,7 @@ class Expected:
 
     def wider(self, by: float) -> Expected:
         """The same, and so much on both sides, as for a number that is rounded afterwards."""
-        return Expected(self.low - by, self.high + by)
+        return Expected(self.low - by, self.high + by, edge=self.edge)
 
     def __repr__(self) -> str:
         return f"{self.low}" if self.low == self.high else f"{self.low} to {self.high}"
@@ -240,9 +244,10 @@ class _Cell:
     def _ratio(self, measure: Any) -> Expected:
         above, below = (self.of(part) for part in measure.of)
         step = 1 if measure.of[1].column is None else float(self.table.column(measure.of[1].column).grid_of("sum"))
-        if below.low < (step if measure.of[1].kind == "sum" else 1):
+        least = step if measure.of[1].kind == "sum" else 1
+        if below.low < least:
             return Expected(math.nan)
-        return Expected(measure.whole * above.low / below.low)
+        return Expected(measure.whole * above.low / below.low, edge=below.low == least)
 
     def _randomized(self, measure: Any, known: pd.DataFrame) -> Expected:
         law = measure.response
@@ -283,11 +288,12 @@ class _Cell:
             return Expected(math.nan)
         mean = sum(values, Fraction(0)) / len(values)
         if measure.kind == "mean":
-            return Expected(mean)
+            return Expected(mean, edge=len(values) == 1)
         squares = sum(((value - mean) ** 2 for value in values), Fraction(0)) / len(values)
         grain = float(self._grain(measure))
         low_end, high_end = max(0.0, float(squares) - grain), float(squares) + grain
-        return Expected(low_end, high_end) if measure.kind == "variance" else Expected(low_end**0.5, high_end**0.5)
+        ends = (low_end, high_end) if measure.kind == "variance" else (low_end**0.5, high_end**0.5)
+        return Expected(*ends, edge=len(values) == 1)
 
     def _grain(self, measure: Any) -> Fraction:
         """Squares are measured in coarse grains: of a wide clip the error is a part of them, at most 1e-4 of h squared."""
@@ -301,10 +307,10 @@ class _Cell:
         if measure.kind == "quantile":
             return _quantile(values, measure.at, low, high, Fraction(0))
         wide = _widest(low, high, step, tuple(getattr(measure, "edges", ())))
+        if measure.kind == "counted_quantile":  # of no values any number within the clip is one, as is said of it
+            return _quantile(values, measure.at, low, high, wide)
         if not values:
             return Expected(math.nan)
-        if measure.kind == "counted_quantile":
-            return _quantile(values, measure.at, low, high, wide)
         if measure.kind == "counted_share":
             share = Fraction(sum(value < measure.below for value in values), len(values))
             return Expected(share * (100 if measure.show == "percent" else 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,12 @@ from dprelease.audit.canaries import guess_canaries
 from dprelease.audit.choices import part_of_the_claim
 from dprelease.audit.evidence import AttackedPart, Learner, evidence, linear_score, listed_score, ratio_score
 from dprelease.audit.pairs import AuditData
-from dprelease.audit.search import groups_of
+from dprelease.audit.search import NeighbourPair, Searched, at_the_threshold, groups_of
 from dprelease.cli.app import app
 from dprelease.errors import CheckFailed
-from dprelease.noise import MECHANISMS, ExactHistogram
+from dprelease.noise import MECHANISMS, ExactHistogram, ExactKeys
+from dprelease.noise.truth import true_keys
+from dprelease.starter.extremes import ExtremeUnits
 from tests.faults.planting import processor_clock
 from tests.faults.specs import plan_under_attack
 from tests.planned import SPEC, plan_of
@@ -165,6 +168,35 @@ def test_canaries_in_a_table_are_guessed_and_never_better_than_is_claimed(budget
     assert found is not None
     assert found.canaries > 24  # of several releases
     assert 0.3 < found.epsilon <= 20
+
+
+def test_the_last_unit_of_a_pair_makes_a_key_reach_the_threshold() -> None:
+    """One copy of it too few are on the first data set, under ids of their own; a unit has one row."""
+    plan = plan_under_attack("keys")
+    with closing(AuditData(plan, {})) as data:
+        selection = next(each for each in data.steps if each.step.selecting is not None)
+        step, unit = selection.step, {"people": [{"who": "last", "place": "a", "sex": "1", "income": "3"}]}
+        found = Searched(best={step.id: NeighbourPair(([], [unit]), {}, {}, np.ones(1, dtype=np.int64), 1.0)})
+        at_the_threshold(data, selection, found)
+    pair = found.edges[step.id]
+    boxes = [each[step.id][0] for each in (pair.first, pair.second)]
+    assert all(isinstance(box, ExactKeys) for box in boxes)
+    counts = [true_keys(box) for box in boxes if isinstance(box, ExactKeys)]
+    assert step.selecting is not None
+    assert counts == [{("a",): step.selecting.threshold - 1}, {("a",): step.selecting.threshold}]
+    assert not found.broken
+
+
+def test_rows_without_an_id_stand_in_one_cell_with_other_values() -> None:
+    """Whoever takes them for one unit clips their sum: it shows where a small one and a large one are together."""
+    plan = plan_under_attack("nobody_sums")
+    units = ExtremeUnits(plan.catalog.tables, {}, [], "any")
+    rows = [unit["people"][0] for unit in (units.unit("people") for _ in range(400))]
+    alone = [row for row in rows if row["who"] == ""]
+    meeting = [b for a, b in pairwise(alone) if (a["place"], a["sex"]) == (b["place"], b["sex"])]
+    assert 60 < len(alone) < 140
+    assert len(meeting) > len(alone) / 3
+    assert len({row["income"] for row in meeting}) > 3
 
 
 def test_how_far_a_pair_shows_a_quantile_is_what_its_law_says_of_every_grid_value() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -36,6 +37,16 @@ def test_an_attack_prints_its_tables_draws_its_picture_and_has_a_page(
     page = (ROOT / "docs" / "why" / f"{attack}.md").read_text("utf-8")
     assert f"dprelease demo {attack}\n" in page
     assert f"]({attack}.md)" in (ROOT / "docs" / "why" / "README.md").read_text("utf-8")
+
+    demo_command(attack)
+    printed = capsys.readouterr().out
+    shown_there = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    assert shown_there
+    assert [each for each in shown_there if each not in _without_spaces_at_ends(printed)] == []
+
+
+def _without_spaces_at_ends(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def test_a_person_reads_plain_tables(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from dprelease.errors import SpecError
+from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.plan.verify.mathematics.delta import delta_of
 from dprelease.plan.verify.mathematics.draws import Cell, Draw
+from dprelease.plan.verify.totals import _gaussian_variance
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.spec.load import load
 from tests.planned import SPEC, plan_of
@@ -29,6 +31,22 @@ def test_a_plan_of_next_to_no_epsilon_verifies() -> None:
     text = SPEC.replace("{epsilon: 1, delta: 1e-9}", "{epsilon: 1e-9, delta: 1/2}\n  noise: laplace")
     plan = plan_of(text)
     assert verify(plan).delta <= Fraction(1, 2)
+
+
+def test_what_delta_alone_pays_for_is_planned_by_its_targets() -> None:
+    """A loss of 0 at that delta has no logarithm, and the planner ended in a traceback."""
+    text = SPEC.replace("{epsilon: 1, delta: 1e-9}", "{epsilon: 1e-9, delta: 1/2}")
+    text = text.replace("share: 2", "target: {persons: {margin: 300}}").replace(
+        "measures: {persons: {count: rows}}}", "target: {persons: {margin: 300}}, measures: {persons: {count: rows}}}"
+    )
+    plan = plan_of(text)
+    assert verify(plan).delta <= Fraction(1, 2)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(909, 1000), Fraction(2), Fraction(399, 100), Fraction(5)])
+def test_the_verifiers_variance_of_gaussian_noise_is_that_of_its_law(scale: Fraction) -> None:
+    """At small scales it is less than the square of the scale, and a comparison that was told right was refused."""
+    assert _gaussian_variance(float(scale)) == pytest.approx(DiscreteGaussianLaw(scale).variance, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1e-4, 0.01, 0.5, 1.9])

@@ -37,6 +37,7 @@ Costs = tuple[UnscaledStep, Fraction, Fraction]
 _ROUGH = 1e-4  # how far a rough loss may be from the certified one
 _MANY = 65  # different draws, from which on floats for all of them at once pay, and are those of their events
 _LARGEST = 1 << 26  # changes whose squares are floats
+_NO_LOSS = 1e-200  # what a score, which is a logarithm, takes for a loss of 0
 
 
 @dataclass(frozen=True)
@@ -335,7 +336,8 @@ class Domain:
     def score(self, scales: Mapping[int, Fraction]) -> float:
         """What ``score_of`` says of the shared measures' noise; where nothing is shared, of the loss itself."""
         if not self.slopes:
-            return 2 * math.log(rough_loss(self.planning.accounting, self._together(scales), self.budget.delta))
+            loss = rough_loss(self.planning.accounting, self._together(scales), self.budget.delta)
+            return 2 * math.log(max(loss, _NO_LOSS))  # 0 where delta alone pays for all of it
         return score_of(self.lowered, self.queries, self.laws(scales), self.allocation)
 
     def error(self, scales: Mapping[int, Fraction], queries: Sequence[int] | None = None) -> float:

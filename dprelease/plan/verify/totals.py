@@ -246,10 +246,19 @@ def _variance(drawn: Mapping[tuple[str, ...], Measured], sizes: Mapping[str, int
 
 
 def _spread(step: Measured) -> float:
-    """The variance of a draw; of Gaussian noise at most the square of its scale."""
+    """The variance of a draw."""
     if not isinstance(step, Step):
         return 0.0
     if step.mechanism == "discrete_gaussian":
-        return float(step.scale) ** 2
+        return _gaussian_variance(float(step.scale))
     half = 1 / (2 * float(step.scale))
     return 1 / (2 * math.sinh(half) ** 2) if step.mechanism == "discrete_laplace" else float(step.law.variance)
+
+
+def _gaussian_variance(scale: float) -> float:
+    """The sum of k^2 P(k) over whole k; from a scale of 4 on it is its square but for a part of e^(-2 pi^2 scale^2)."""
+    if scale >= 4:
+        return scale**2
+    squares = [k * k for k in range(-math.ceil(40 * scale) - 1, math.ceil(40 * scale) + 2)]
+    weights = [math.exp(-square / (2 * scale**2)) for square in squares]
+    return math.fsum(square * weight for square, weight in zip(squares, weights, strict=True)) / math.fsum(weights)
