@@ -123,6 +123,11 @@ def test_it_costs_nothing_and_is_written_again_byte_by_byte(folder: Path) -> Non
 def test_a_stranger_checks_it_with_both_bundles_and_is_told_what_one_cannot_show(folder: Path, tmp_path: Path) -> None:
     assert "FAIL" not in (both := command(folder, "verify", str(bundle(folder, "2024"))))
     assert "measurements of 2023 are those of its bundle" in both
+    half = bundle(folder, "2023").parent / ".dprelease-killed.tmp"  # of a publication that was killed
+    shutil.copytree(bundle(folder, "2023"), half)
+    (half / "registry.yaml").unlink()
+    assert "FAIL" not in command(folder, "verify", str(bundle(folder, "2024")))
+    shutil.rmtree(half)
     shutil.copytree(bundle(folder, "2024"), tmp_path / "alone" / "x")
     alone = command(folder, "verify", str(tmp_path / "alone" / "x"))
     assert "the bundle of 2023 is not beside this one" in alone

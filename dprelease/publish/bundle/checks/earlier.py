@@ -20,7 +20,8 @@ def earlier_check(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
 
     Args:
         bundle: The later one.
-        others: Folders where an earlier one may lie; those beside the bundle are looked at as well.
+        others: Folders where an earlier one may lie; those beside the bundle are looked at as well, but for the hidden
+            ones: a publication that was killed leaves a part of a bundle there.
     """
     plan, facts = bundle.shown, bundle.facts  # another look can have other derived tables
     if plan is None or facts is None or not (needed_periods(plan) or facts.earlier):
@@ -31,7 +32,8 @@ def earlier_check(bundle: OpenedBundle, others: Sequence[Path]) -> Check | None:
         return Check(EARLIER, False, str(error))
     if tuple(compared_with(each) for _, each in sorted(taken.items())) != facts.earlier:
         return Check(EARLIER, False, "earlier/ holds other releases than facts.json names")
-    beside = [each for each in sorted(bundle.folder.resolve().parent.glob("*")) if each.is_dir()]
+    around = sorted(bundle.folder.resolve().parent.glob("*"))
+    beside = [each for each in around if each.is_dir() and not each.name.startswith(".")]
     read = [(folder, other) for folder in (*others, *beside) if (other := read_bundle(folder)[0]) is not None]
     found: list[str] = []
     missing: list[str] = []
