@@ -91,8 +91,23 @@ def place(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Iterator[Pla
         yield Place(house, project)
 
 
-def test_schedule_says_what_is_new_what_has_changed_and_which_periods_keep_their_plan(place: Place) -> None:
-    said = place.schedule()
+@pytest.fixture(scope="module")
+def created(place: Place) -> str:
+    """What was said when the deployment was made: any test of this file may be the first one in its process."""
+    return place.schedule()
+
+
+@pytest.fixture(scope="module")
+def by_hand(place: Place, created: str) -> None:
+    """One period is released."""
+    command(place.project, "run", "spec.yaml", "--direct", "--period", day(4))
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_schedule_says_what_is_new_what_has_changed_and_which_periods_keep_their_plan(
+    place: Place, created: str
+) -> None:
+    said = created
     assert "created dprelease/survey" in said
     assert "30 5 * * MON-FRI Europe/Paris" in said
     made = place.deployment()
@@ -110,7 +125,6 @@ def test_schedule_says_what_is_new_what_has_changed_and_which_periods_keep_their
     assert "epsilon 1/10" in made["description"]
     assert [each["limit"] for each in place.house.ask("POST", "/v2/concurrency_limits/filter", {})] == [1]
 
-    command(place.project, "run", "spec.yaml", "--direct", "--period", day(4))
     written(place.project, title="Another survey")
     (told,) = json.loads(place.schedule("--json"))["deployments"]
     assert (told["state"], told["changes"]) == ("changed", ["spec", "description"])
@@ -120,6 +134,7 @@ def test_schedule_says_what_is_new_what_has_changed_and_which_periods_keep_their
     assert "unchanged" in place.schedule(), "a schedule says when, never what"
 
 
+@pytest.mark.usefixtures("created")
 def test_what_another_value_of_a_parameter_would_do_is_refused_by_the_server(place: Place) -> None:
     number = place.deployment()["id"]
     for wrong in ({"target": "/etc/passwd"}, {"period": "../../etc"}, {"most": -1}):
@@ -184,6 +199,7 @@ def automated(place: Place, url: str) -> None:
     assert "dprelease-notify" in said
 
 
+@pytest.mark.usefixtures("by_hand")
 def test_a_run_of_a_worker_fails_without_a_word_of_the_data_and_is_gone_on_with(
     place: Place, deployed: str, listening: Listening
 ) -> None:

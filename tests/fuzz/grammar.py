@@ -92,7 +92,8 @@ def _object(schema: Mapping[str, Any], draw: random.Random, words: tuple[str, ..
     known, needed = schema.get("properties", {}), schema.get("required", [])
     optional = [name for name in known if name not in needed]
     more = draw.sample(optional, min(len(optional), 0 if depth > _MOST_DEPTH else draw.randint(0, 3)))
-    parts = [f"{name}: {written(known[name], draw, words, depth + 1)}" for name in (*needed, *more)]
+    other = schema.get("additionalProperties", {})  # of names that are needed and have no schema of their own
+    parts = [f"{name}: {written(known.get(name, other), draw, words, depth + 1)}" for name in (*needed, *more)]
     if not known and isinstance(schema.get("additionalProperties"), Mapping) and depth <= _MOST_DEPTH:
         names = [draw.choice(words or ("a",)) for _ in range(draw.randint(1, 2))]
         parts = [

@@ -71,3 +71,29 @@ def test_delta_of_a_few_cells_is_the_sum_over_all_noise(epsilon: float) -> None:
         for each in product(*laws)
     )
     assert delta_of(draws, Fraction(epsilon)) == pytest.approx(true, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    ["keys: [1], bin: age", "bin: age, edges: [5]", "keys: {from: 0, to: 10000000000000}", "keys: {from: 9, to: 1}"],
+)
+@pytest.mark.parametrize("asks", ["totals: all", "compare: {d: {measure: n, differences_between: area}}"])
+def test_wrong_keys_are_told_where_they_are_and_are_no_traceback_elsewhere(keys: str, asks: str) -> None:
+    """Totals and comparisons took them to be sound: bands without edges, and spans of more keys than memory holds."""
+    text = f"""\
+dprelease: 1
+release: {{name: r, period: 2024, title: t}}
+privacy: {{unit: {{entity: person}}, budget: {{epsilon: 1, delta: 1e-9}}}}
+tables:
+  people:
+    account: people
+    source: {{file: people.csv}}
+    columns:
+      age: {{type: integer, range: [0, 100]}}
+      area: {{type: integer, {keys}}}
+queries:
+  q: {{table: people, by: [area], measures: {{n: {{count: rows}}}}, {asks}}}
+"""
+    with pytest.raises(SpecError) as caught:
+        load(text, "spec.yaml")
+    assert "area" in str(caught.value)

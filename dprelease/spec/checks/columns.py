@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 
-from dprelease.catalog.table import ColumnType
+from dprelease.catalog.table import ColumnType, Key
 from dprelease.spec.fields.columns import MOST_KEYS, label_key, label_text, span_size, spelled_out, type_of
 from dprelease.spec.fields.document import ColumnSpec, KeySpan, ReferenceKeys, ReleaseSpec, TableSpec
 from dprelease.spec.steps import Grid
@@ -24,6 +24,7 @@ __all__ = [
     "check_reference",
     "edges_are_sound",
     "keys_are_sound",
+    "sound_keys",
     "step_is_sound",
 ]
 
@@ -182,6 +183,11 @@ def keys_are_sound(column: ColumnSpec) -> bool:
     if isinstance(column.keys, KeySpan):
         return type_of(column.keys) == column.type and 1 <= span_size(column.keys) <= MOST_KEYS
     return isinstance(column.keys, tuple)
+
+
+def sound_keys(column: ColumnSpec) -> tuple[Key, ...] | None:
+    """The keys that the spec spells out; None where it spells out none, or wrong ones."""
+    return spelled_out(column) if keys_are_sound(column) else None
 
 
 def edges_are_sound(column: ColumnSpec) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.measures import Measure
+from dprelease.spec.checks.columns import sound_keys
 from dprelease.spec.checks.levels import check_shares
-from dprelease.spec.fields.columns import spelled_out
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.queries import MOST_TOTALS
 from dprelease.spec.fields.workloads import TOTAL, TOTAL_KEY
@@ -51,7 +51,7 @@ def check_totals(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     if query.shares is not None:
         _check_parts(query, at, findings)
     for column in query.by if table is not None else ():
-        keys = spelled_out(table.columns[column]) if table is not None and column in table.columns else None
+        keys = sound_keys(table.columns[column]) if table is not None and column in table.columns else None
         if TOTAL_KEY in (keys or ()):
             says = f"has a key `{TOTAL_KEY}`, which is that of totals: {shown(column)!r}"
             findings.add("DPR-S713", (*at, "by"), says, "rename the key", ("tables", query.table, "columns", column))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprelease.spec.fields.columns import label_text, spelled_out
+from dprelease.spec.checks.columns import sound_keys
+from dprelease.spec.fields.columns import label_text
 from dprelease.spec.fields.document import ColumnSpec, TableSpec
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
@@ -37,7 +38,7 @@ def _check_column(name: str, table: TableSpec, column: ColumnSpec, at: Path, fin
         hint = "write it of the column that the collector has, and no other one"
         findings.add("DPR-S252", here, "is for answers as they lie in the source", hint, at)
         return
-    keys = spelled_out(column)
+    keys = sound_keys(column)
     if column.type not in _TYPES or keys is None or not 2 <= len(keys) <= _MOST_KEYS:
         says = f"needs a text or integer column whose {2} to {_MOST_KEYS:,} answers are listed as `keys`"
         findings.add("DPR-S253", here, says, "write `keys: [no, yes]`: all answers that could be given", at)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dprelease.catalog.expressions.expression import ExpressionError, parse
 from dprelease.measures import Measure
 from dprelease.spec.checks.collected.answers import collected_columns
+from dprelease.spec.checks.columns import sound_keys
 from dprelease.spec.expressions import types_of
-from dprelease.spec.fields.columns import label_text, spelled_out
+from dprelease.spec.fields.columns import label_text
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.published_sets import all_key_columns
 from dprelease.spec.text.findings import Findings
@@ -92,7 +93,7 @@ def _check_asked(measure: Measure, query: QuerySpec, table: TableSpec, at: Path,
         )
         findings.add("DPR-S258", (*at, measure.kind), says, hint, about)
         return
-    known = [label_text(key) for key in spelled_out(column) or ()]
+    known = [label_text(key) for key in sound_keys(column) or ()]
     if known and asked.key not in known:
         says = f"is no answer of {shown(asked.column)!r}: {shown(asked.key)!r}"
         findings.add("DPR-S254", (*at, "key"), says, did_you_mean(asked.key, known), about)

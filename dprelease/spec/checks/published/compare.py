@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.measures import Measure
-from dprelease.spec.fields.columns import label_text, spelled_out
+from dprelease.spec.checks.columns import sound_keys
+from dprelease.spec.fields.columns import label_text
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.published.compare import MOST_GROUPS, CompareSpec
 from dprelease.spec.period import CALENDAR, span
@@ -121,7 +122,7 @@ def _check_groups(
         says, hint = f"names no column of `by`: {shown(column)!r}", did_you_mean(column, query.by)
         findings.add("DPR-S435", at, says, hint or "name a column of `by`")
         return
-    keys = spelled_out(table.columns[column]) if table is not None and column in table.columns else None
+    keys = sound_keys(table.columns[column]) if table is not None and column in table.columns else None
     known = list(map(label_text, keys or ()))
     if group is not None and known and group[1] not in known:
         says = f"names no key of {shown(column)!r}: {shown(group[1])!r}"
