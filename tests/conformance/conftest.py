@@ -16,6 +16,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(autouse=True)
-def plain_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def plain_cluster(monkeypatch: pytest.MonkeyPatch) -> PlainCluster:
     """No Java: the steps of Spark's tasks run in this process. What Spark does with them is tried in ``test_spark.py``."""
-    monkeypatch.setattr(engine, "spark_context", lambda _: PlainCluster())
+    cluster = PlainCluster()
+    monkeypatch.setattr(engine, "spark_context", lambda _: cluster)
+    return cluster

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,28 +20,19 @@ from dprelease.engines.spark import splits, tasks
 from dprelease.engines.spark.engine import SparkEngine
 from dprelease.engines.spark.settings import OURS, asked_for, refuse_unsafe
 from dprelease.errors import BrokenPromiseError, EngineError, NotEnoughMemory, Unsupported
-from tests.conformance import test_engines, test_engines_complete, test_engines_units, test_shared_passes
 from tests.conformance.plain_cluster import PlainCluster
+from tests.conformance.test_engines_parts import LAWS
 from tests.object_store import Bucket, object_store
 from tests.tiers import few
 
 SECRET = bytes(range(32))
-LAWS: dict[str, Callable[[str, st.DataObject], None]] = {
-    "rows": test_engines.agrees,
-    "units": test_engines_units.agrees,
-    "conditions": test_shared_passes.agrees,
-    "cubes": test_shared_passes.adds_up,
-    "workloads": test_engines_complete.agrees,
-}
 
 
 @pytest.fixture(autouse=True)
-def cluster(monkeypatch: pytest.MonkeyPatch) -> PlainCluster:
+def cluster(plain_cluster: PlainCluster, monkeypatch: pytest.MonkeyPatch) -> PlainCluster:
     """Three cores, and every total added up by tasks."""
-    plain = PlainCluster()
-    monkeypatch.setattr(room, "spark_context", lambda _: plain)
     monkeypatch.setattr(room, "_FEW", 0)
-    return plain
+    return plain_cluster
 
 
 @pytest.mark.slow

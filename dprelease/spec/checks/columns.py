@@ -149,7 +149,7 @@ def _check_keys(spec: ReleaseSpec, name: str, column: ColumnSpec, at: Path, find
         _check_span(column.keys, column.type, keys_at, findings)
     else:
         _check_list(column.keys, keys_at, findings)
-    if keys_are_sound(column) and (keys := spelled_out(column)) is not None:
+    if (keys := sound_keys(column)) is not None:
         check_labels(column, {label_text(key) for key in keys}, at, findings)
 
 
