@@ -18,6 +18,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def plain_cluster(monkeypatch: pytest.MonkeyPatch) -> PlainCluster:
     """No Java: the steps of Spark's tasks run in this process. What Spark does with them is tried in ``test_spark.py``."""
-    cluster = PlainCluster()
+    cluster = PlainCluster(cores=2)  # the fewest whose numbers are added up: each task costs what it compiles
     monkeypatch.setattr(engine, "spark_context", lambda _: cluster)
     return cluster

@@ -30,7 +30,8 @@ SECRET = bytes(range(32))
 
 @pytest.fixture(autouse=True)
 def cluster(plain_cluster: PlainCluster, monkeypatch: pytest.MonkeyPatch) -> PlainCluster:
-    """Three cores, and every total added up by tasks."""
+    """Three cores, no power of two, and every total added up by tasks."""
+    plain_cluster.defaultParallelism = 3
     monkeypatch.setattr(room, "_FEW", 0)
     return plain_cluster
 
