@@ -163,14 +163,14 @@ def test_where_there_is_a_budget_of_which_so_many_fit_one_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_of_forty_specs_no_noise_meets_the_targets_at_less() -> None:
-    assert sum(check_solved(seed) for seed in range(40)) >= 25
+def test_of_twenty_specs_no_noise_meets_the_targets_at_less() -> None:
+    assert sum(check_solved(seed) for seed in range(20)) >= 12
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("block", range(1, 5))
+@pytest.mark.parametrize("block", range(1, 10))
 def test_of_two_hundred_specs_no_noise_meets_the_targets_at_less(block: int) -> None:
-    assert sum(check_solved(seed) for seed in range(block * 40, block * 40 + 40)) >= 25
+    assert sum(check_solved(seed) for seed in range(block * 20, block * 20 + 20)) >= 12
 
 
 @pytest.mark.nightly
