@@ -75,7 +75,12 @@ def table(kind: str, releases: int) -> dict[str, tuple[float, float, float, floa
             wrong = told & (np.sign(apart) != np.sign(truly))
             right = told & ~wrong & (truly != 0)
             seen[name].append(
-                (wrong.any(), wrong.sum() / max(1, told.sum()), right.sum() / (truly != 0).sum(), none.any())
+                (
+                    float(wrong.any()),
+                    wrong.sum() / max(1, told.sum()),
+                    right.sum() / (truly != 0).sum(),
+                    float(none.any()),
+                )
             )
     return {name: tuple(np.mean(rows, axis=0).round(4).tolist()) for name, rows in seen.items()}
 

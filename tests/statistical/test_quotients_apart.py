@@ -55,7 +55,7 @@ def mean(noise: tuple[str, int], true: tuple[int, int], size: int, chance: np.ra
 def told(of: NoisyQuotient, *, cut: bool = False) -> tuple[Floats, Floats, Floats]:
     low, high = of.tested(CONFIDENCE, cut=cut)
     value = of.above / of.below
-    return (np.clip(value, *of.possible) if cut else value), low, high  # type: ignore[arg-type]  # both are known here
+    return (np.clip(value, *of.possible) if cut else value), low, high
 
 
 def ends(one: NoisyQuotient, two: NoisyQuotient, *, cut: bool = False) -> tuple[Floats, Floats]:
@@ -143,7 +143,7 @@ def test_a_normal_p_value_of_laplace_noise_would_be_wrong_in_the_tail() -> None:
     one, two = (share(NOISE["Laplace 2"], (50, 100), size, chance) for _ in range(2))
     gaussian = MECHANISMS["discrete_gaussian"].law(Fraction(277, 100))  # of the same standard deviation
     normal = [each._replace(draws=tuple(draw._replace(law=gaussian) for draw in each.draws)) for each in (one, two)]
-    found = p_values_apart(*normal, CONFIDENCE)
+    found = p_values_apart(normal[0], normal[1], CONFIDENCE)
     assert float(np.nanmean(found <= 0.001)) >= 0.004 - 5 * (0.004 / size) ** 0.5
 
 

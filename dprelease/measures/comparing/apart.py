@@ -122,7 +122,8 @@ def _half_step(of: NoisyQuotient, at: Floats) -> Floats:
     """Half of what the largest single step of noise moves the quotient by, where draws have few values; else 0."""
     coarse = [each for each in of.draws if each.law.variance < _COARSE]
     steps = [np.abs((each.above - at * each.below) / of.below) for each in coarse]
-    return np.max([np.zeros(at.shape), *steps], axis=0) / 2
+    found: Floats = np.max([np.zeros(at.shape), *steps], axis=0)
+    return found / 2
 
 
 def _margin(of: NoisyQuotient, confidence: Fraction) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
@@ -84,7 +85,10 @@ def _measured(one: _Side, two: _Side, confidence: Fraction) -> ComparedRows:
         None if least is None or other_most is None else least - other_most,
         None if most is None or other_least is None else most - other_least,
     )
-    low, high = (np.clip(each, *(None if end is None else float(end) for end in possible)) for each in (low, high))
+    bottom, top = (
+        math.copysign(math.inf, at) if end is None else float(end) for at, end in zip((-1, 1), possible, strict=True)
+    )
+    low, high = np.clip(low, bottom, top), np.clip(high, bottom, top)
     value = one.value - two.value
     bare = ~(np.isfinite(low) & np.isfinite(high))
     low, high = (np.where(bare, np.nan, each) for each in (np.fmin(low, value), np.fmax(high, value)))
