@@ -13,7 +13,7 @@ from dprelease.catalog.table import Table
 from dprelease.measures.base import Floats, Possible
 from dprelease.measures.clipped import Summed, clip_of, in_proportion, joint_margins, mean_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
-from dprelease.measures.tested.quotients import Draw, quotients, widest_reach, with_ends
+from dprelease.measures.tested.quotients import Draw, NoisyQuotient, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 from dprelease.words import marked, phrase
@@ -98,17 +98,25 @@ class Mean(Summed):
 
         The mean less the centre is S / N in steps, two independent draws or two coordinates of one.
         """
+        summed = noisy[0]
+        low, high = self.as_quotient(noisy).tested(confidence)
+        centre = float(summed.quantity.centre)
+        return with_ends(self.estimate(noisy, confidence), summed.scaled(centre + low), summed.scaled(centre + high))
+
+    def as_quotient(self, noisy: Sequence[Noisy]) -> NoisyQuotient:
+        """The mean less the centre, over the number of values, in steps."""
         summed, counted = noisy
         quantity = summed.quantity
-        found, centre = self.estimate(noisy, confidence), float(quantity.centre)
-        low, high = quotients(
+        step = float(quantity.step)
+        return NoisyQuotient(
             summed.values.astype(np.float64),
             np.where(counted.values >= 1, counted.values, np.nan).astype(np.float64),
             (Draw(summed.law, 1.0, 0.0, summed.drawn), Draw(counted.law, 0.0, 1.0, counted.drawn)),
             (float(quantity.low - quantity.centre), float(quantity.high - quantity.centre)),
-            confidence,
+            0.0,
+            float(quantity.centre) * step,
+            step,
         )
-        return with_ends(found, summed.scaled(centre + low), summed.scaled(centre + high))
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The centre and the mean of the values less the centre, in units of the column."""

@@ -19,7 +19,7 @@ from dprelease.measures.base import Floats, Measure, Possible, WrittenMeasure
 from dprelease.measures.count import Count
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.sum import Sum
-from dprelease.measures.tested.quotients import Draw, quotients, widest_reach, with_ends
+from dprelease.measures.tested.quotients import Draw, NoisyQuotient, widest_reach, with_ends
 from dprelease.measures.tested.shares import error_of_parts, part_and_rest
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
@@ -216,23 +216,26 @@ class PlannedRatio(Measure):
 
         Of two numbers that are linear in their draws, as counts and sums are; of others as :meth:`estimate` says.
         """
-        found = self._quotient(noisy, confidence)
-        draws = self._draws(
-            [part.quantity for part in noisy], [part.law for part in noisy], [part.drawn for part in noisy]
-        )
+        found, quotient = self._quotient(noisy, confidence), self.as_quotient(noisy)
+        if quotient is not None:
+            known = quotient._replace(below=np.where(np.isnan(found.value), np.nan, quotient.below))
+            found = with_ends(found, *known.tested(confidence))
+        return found.times(self.whole)
+
+    def as_quotient(self, noisy: Sequence[Noisy]) -> NoisyQuotient | None:
+        """The two numbers, where both are linear in their draws."""
+        of = [part.quantity for part in noisy]
+        draws = self._draws(of, [part.law for part in noisy], [part.drawn for part in noisy])
         if draws is None:
-            return found.times(self.whole)
+            return None
         fed = {part.quantity: part for part in noisy}.values()  # one draw each, in the order of the draws
         values = np.stack([part.values.astype(np.float64) for part in fed])
-        top = np.array([each.above for each in draws]) @ values
-        bottom = np.array([each.below for each in draws]) @ values
-        bottom = np.where(np.isnan(found.value), np.nan, bottom)
-        low, high = self.bounds([part.quantity for part in noisy])
+        top, bottom = (np.array([each[side] for each in draws]) @ values for side in (1, 2))
+        low, high = self.bounds(of)
         # An end that is not 0 is that of a part of a whole.
         possible = (None if low is None else float(low), None if high is None else float(high / self.whole))
-        least = self.of[1].least_above_zero([part.quantity for part in self._split(noisy)[1]])
-        ends = quotients(top, bottom, draws, possible, confidence, float(least or 0))
-        return with_ends(found, *ends).times(self.whole)
+        least = self.of[1].least_above_zero(self._split(of)[1])
+        return NoisyQuotient(top, bottom, draws, possible, float(least or 0), 0.0, float(self.whole))
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """One formula over the other, blank where either is or where the lower number is too small."""
@@ -305,16 +308,14 @@ class PlannedRatio(Measure):
 
     def _coefficients(self, quantities: Sequence[Quantity]) -> dict[Quantity, tuple[float, float]] | None:
         """How often each quantity is in the upper and in the lower number; None where one is not linear in its own."""
-        above, below = self._split(quantities)
-        top, bottom = self.of[0].coefficients(above), self.of[1].coefficients(below)
-        if top is None or bottom is None:
-            return None
-        found = dict.fromkeys(quantities, (0.0, 0.0))
-        for part, weight in zip(above, top, strict=True):
-            found[part] = (found[part][0] + float(weight), found[part][1])
-        for part, weight in zip(below, bottom, strict=True):
-            found[part] = (found[part][0], found[part][1] + float(weight))
-        return found
+        found = {part: [0.0, 0.0] for part in quantities}
+        for side, parts in enumerate(self._split(quantities)):
+            weights = self.of[side].coefficients(parts)
+            if weights is None:
+                return None
+            for part, weight in zip(parts, weights, strict=True):
+                found[part][side] += float(weight)
+        return {part: (top, bottom) for part, (top, bottom) in found.items()}
 
     @property
     def is_share(self) -> bool:
@@ -331,8 +332,7 @@ class PlannedRatio(Measure):
         return counted and below.where in (None, above.where)
 
     @property
-    def _alike(self) -> bool:
-        """Whether a row counts as often in both: as it weighs, or once."""
+    def _alike(self) -> bool:  # a row counts as often in both: as it weighs, or once
         return len({each.weighted is False for each in self.of}) == 1
 
     def _split(self, parts: Sequence[_P]) -> tuple[Sequence[_P], Sequence[_P]]:

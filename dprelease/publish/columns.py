@@ -57,7 +57,7 @@ def endings_of(plan: ReleasePlan, query: PlannedQuery, name: str) -> tuple[str, 
         asked = query.compare[name]
         taken = [plan.taken(feed.step).parts[feed.part] for feed in query.inputs[asked.measure]]
         linear = bool(taken) and query.measures[asked.measure].coefficients(taken) is not None
-        return _endings(moved=False, held=True, sampled=False, p_value=asked.says_p and linear)
+        return _endings(moved=False, held=True, sampled=False, p_value=asked.says_p and (linear or not asked.proved))
     return _endings(
         moved=plan.publish.layout > 1 and moves(plan, query),
         held=plan.publish.figures is not None,

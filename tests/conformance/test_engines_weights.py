@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Computed, Source, Table, TableBounds
 from dprelease.catalog.weight import RowWeight
-from dprelease.engines import ENGINES
+from dprelease.engines import ENGINES, NAMED
 from dprelease.errors import Unsupported
 from tests.conformance.people import answers, integers
 from tests.conformance.reference_engine import ReferenceEngine
@@ -104,10 +107,18 @@ def write(folder: Path, shape: str, rows: list[list[str]]) -> None:
     pq.write_table(pa.table(columns), folder / "rows.parquet")
 
 
-@pytest.mark.parametrize("units", [False, True])
-@pytest.mark.parametrize("shape", ["csv", "parquet"])
-@pytest.mark.parametrize("kind", list(STEPS))
-def test_weighted_totals_are_those_of_the_reference(kind: str, shape: str, units: bool, tmp_path: Path) -> None:
+def cases() -> Iterator[ParameterSet]:
+    """Every engine; what runs the steps of another one in tasks has each type of weight at night, and one by day."""
+    for name in ENGINES:
+        for case in product(STEPS, ("csv", "parquet"), (False, True)):
+            marks = [pytest.mark.nightly] * (name in NAMED and case != ("decimal", "csv", False))
+            yield pytest.param(name, *case, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "kind", "shape", "units"), list(cases()))
+def test_weighted_totals_are_those_of_the_reference(
+    name: str, kind: str, shape: str, units: bool, tmp_path: Path
+) -> None:
     table = survey(kind, shape, units=units)
     write(tmp_path, shape, lines())
     oracle = ReferenceEngine(tmp_path, {})
@@ -115,14 +126,13 @@ def test_weighted_totals_are_those_of_the_reference(kind: str, shape: str, units
     groupings += [(("town",), {"where": "pay > 0"}), (("sex",), {"complete": ("sex", "town")})]
     if units:
         groupings += [(("sex", "town"), {"max_groups": 1, "max_rows_per_group": 2}), (("sex",), {"max_groups": 1})]
-    for name, engine_type in ENGINES.items():
-        engine = engine_type(tmp_path, {})
-        for by, more in groupings:
-            wanted = answers(oracle, table, by, asked(kind), **more)
-            assert answers(engine, table, by, asked(kind), **more) == wanted, (name, by, more)
-            alone = answers(engine, table, by, asked(kind)[:1], **more)  # one weighted count by itself
-            assert alone == wanted[:1], (name, by, more)
-        engine.close()
+    engine = ENGINES[name](tmp_path, {})
+    for by, more in groupings:
+        wanted = answers(oracle, table, by, asked(kind), **more)
+        assert answers(engine, table, by, asked(kind), **more) == wanted, (name, by, more)
+        alone = answers(engine, table, by, asked(kind)[:1], **more)  # one weighted count by itself
+        assert alone == wanted[:1], (name, by, more)
+    engine.close()
     assert max(abs(total) for part in wanted for total in part) > 500
 
 
@@ -142,19 +152,21 @@ def test_one_record_more_of_the_largest_weight_moves_its_cell_by_the_clip(weight
         assert (counted[1] - counted[0]).tolist() == [50_000, 0, 0, 0, 0, 0]
 
 
-def test_kept_combinations_of_weighted_and_plain_counts_are_told_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.nightly] * (each in NAMED)) for each in ENGINES]
+)
+def test_kept_combinations_of_weighted_and_plain_counts_are_told_apart(name: str, tmp_path: Path) -> None:
     """One engine is asked for both, over the same complete rows, in both orders."""
     table = survey("integer", "csv", units=False)
     write(tmp_path, "csv", lines() * 40)  # so many that combinations are kept with their totals
     weighted, plain = asked("integer")[0], Quantity(kind="rows")
-    oracle = ReferenceEngine(tmp_path, {})
-    for engine_type in ENGINES.values():
-        engine = engine_type(tmp_path, {})
-        for quantity in (plain, weighted, plain, weighted):
-            for by in ((), ("sex",), ("town",), ("sex", "town")):
-                more: Any = {"complete": ("sex", "town")}
-                assert answers(engine, table, by, [quantity], **more) == answers(oracle, table, by, [quantity], **more)
-        engine.close()
+    oracle, more = ReferenceEngine(tmp_path, {}), {"complete": ("sex", "town")}
+    asked_by: list[tuple[str, ...]] = [(), ("sex",), ("town",), ("sex", "town")]
+    wanted = {(each, by): answers(oracle, table, by, [each], **more) for each in (plain, weighted) for by in asked_by}
+    engine = ENGINES[name](tmp_path, {})
+    for quantity, by in product((plain, weighted, plain, weighted), asked_by):
+        assert answers(engine, table, by, [quantity], **more) == wanted[quantity, by]
+    engine.close()
 
 
 def test_a_weight_that_could_not_be_multiplied_is_refused(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ class ComparedNumber(GrownValue):
         sum_of: Of a series: the sum of its last so many periods, or ``ytd``.
         among: Of differences between all pairs of groups: the name that the author gave them, by which the columns of
             all groups are judged together.
+        proved: False: of means and ratios, the narrower interval and the p-value that are measured and not proved.
     """
 
     LATER: ClassVar[tuple[str, ...]] = (
@@ -41,6 +42,7 @@ class ComparedNumber(GrownValue):
         "show",
         "sum_of",
         "among",
+        "proved",
     )
     measure: str
     share_of: tuple[str, ...] | None = None
@@ -50,6 +52,7 @@ class ComparedNumber(GrownValue):
     show: Literal["percent"] | None = None
     sum_of: SumOf | None = None
     among: str | None = None
+    proved: bool = True
 
     @property
     def kind(self) -> ComparedKind:
@@ -80,7 +83,7 @@ class ComparedNumber(GrownValue):
 
     @property
     def says_p(self) -> bool:
-        """Whether a p-value stands beside it, where the measure is linear in its draws."""
+        """Whether a p-value stands beside it, where the measure is linear in its draws, or where it is asked for."""
         return self.kind in ALIKE_KINDS
 
     def described(self, measures: Mapping[str, str] = _NO_TITLES, columns: Mapping[str, str] = _NO_TITLES) -> str:

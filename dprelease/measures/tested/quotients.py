@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +31,40 @@ from dprelease.measures.estimates import Estimate
 from dprelease.measures.tested.brackets import Brackets, hull
 from dprelease.measures.tested.quotient_reach import Draw, box_margins, reaches
 
-__all__ = ["Draw", "quotients", "reach_at", "widest_reach", "with_ends"]
+__all__ = ["Draw", "NoisyQuotient", "quotients", "reach_at", "widest_reach", "with_ends"]
 
 Floats = npt.NDArray[np.float64]
 
 _FINE = 0.01  # of u, where the borders of brackets are r_c + s_0 sinh(u)
 _RIM = 7.0  # the largest |u|: beyond it the noise of the upper number is less than 0.2 % of that of the lower one
+
+
+class NoisyQuotient(NamedTuple):
+    """A published number that is ``start + size * above / below``, of two noisy numbers in each cell.
+
+    Attributes:
+        above: The noisy upper numbers, ``(cells,)``.
+        below: The noisy lower numbers of the same shape.
+        draws: Every independent draw that is in one of them or both.
+        possible: The least and the largest that the true quotient can be; None: nothing is known on that side.
+        floor: The least that the true lower number can be; 0: that it is above 0 is all that is known.
+        start: What a quotient of 0 is published as.
+        size: By how much the number grows with the quotient.
+    """
+
+    above: Floats
+    below: Floats
+    draws: tuple[Draw, ...]
+    possible: tuple[float | None, float | None]
+    floor: float
+    start: float
+    size: float
+
+    def tested(self, confidence: Fraction, *, cut: bool = True) -> tuple[Floats, Floats]:
+        """The ends of the set of quotients: of those that are possible, or of all."""
+        if not cut:
+            return quotients(self.above, self.below, self.draws, (None, None), confidence)
+        return quotients(self.above, self.below, self.draws, self.possible, confidence, self.floor)
 
 
 def quotients(

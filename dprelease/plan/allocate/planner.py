@@ -17,6 +17,7 @@ from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.allocate.shown import derived_as, publish_as, release_info
 from dprelease.plan.design.accuracy import mean_noise, outputs
+from dprelease.plan.design.comparing import check_independent
 from dprelease.plan.document import (
     Account,
     Considered,
@@ -196,6 +197,8 @@ def _plan(
     invariants = tuple(planning.lowering.invariants.values())
     by_id: dict[str, Measured] = {step.id: step for step in steps}
     by_id |= {each.id: each for each in invariants}
+    for query in lowered.queries:
+        check_independent(query)
     told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, spec.publish.confidence)
     plan = ReleasePlan(
         release=release_info(spec),

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import prod
 
 from dprelease.catalog.table import Catalog
+from dprelease.errors import PlanError
 from dprelease.estimate.two_numbers import of_part_and_total, of_two_groups
 from dprelease.measures import Expected
 from dprelease.measures.comparing.comparison import ComparedNumber
@@ -19,7 +20,7 @@ from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.plan.document import PlannedQuery
 from dprelease.plan.resolve.grouping import expected_rows
 
-__all__ = ["expected_comparison"]
+__all__ = ["check_independent", "expected_comparison"]
 
 Axes = tuple[int, ...]
 Drawn = Sequence[Mapping[Axes, Law]]
@@ -91,6 +92,24 @@ def _of_intervals(
         return found
     # The interval of each has its value in it and is at most two margins wide.
     return Expected(math.sqrt(2) * found.standard_error, 2 * found.margin)
+
+
+def check_independent(query: PlannedQuery) -> None:
+    """Refuse differences that are measured, and not proved, of numbers whose noise is not independent.
+
+    Raises:
+        PlanError: A query's cells are fitted together with its totals (DPR-P346).
+    """
+    if query.totals is None or not query.totals.drawn:
+        return
+    for label, asked in query.compare.items():
+        if not asked.proved and asked.kind == "difference":
+            raise PlanError(
+                f"`compare.{asked.among or label}` of {query.name!r} has `proved: false`, and its groups share noise",
+                detail="cells and totals that were drawn are fitted together; what is measured is of independent noise",
+                hint="leave `proved` out, or publish the totals in a query of their own",
+                code="DPR-P346",
+            )
 
 
 def _weighed(sums: Sequence[TwoSums], weights: Sequence[float]) -> TwoSums:

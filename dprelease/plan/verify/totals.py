@@ -130,6 +130,8 @@ def check_compared(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[s
             require(set(asked.share_of) in sets, f"{name} is a share of a total that is not there")
         if asked.difference_from is not None:
             require(asked.difference_from[0] in query.by, f"{name} differs in a column that is not there")
+        if not asked.proved:
+            _check_measured(query, asked, name)
         if asked.among is not None:
             _check_pairs(plan, query, asked, name)
         fed = tuple(dict.fromkeys(feed.step for feed in query.inputs[asked.measure]))
@@ -148,6 +150,14 @@ def check_compared(plan: ReleasePlan, query: PlannedQuery, told: Mapping[tuple[s
             else _LACKS
         )
         require(margin >= part * normal * error - 1 or margin == asked.whole, f"{name} is told too small a margin")
+
+
+def _check_measured(query: PlannedQuery, asked: ComparedNumber, name: str) -> None:
+    """An interval without a proof is of a quotient, and of two groups only where their noise is independent."""
+    quotient = query.measures[asked.measure].kind in ("mean", "ratio")
+    require(quotient and (asked.change_from or asked.difference_from) is not None, f"{name} has a proof, and says none")
+    together = asked.difference_from is not None and query.totals is not None and bool(query.totals.drawn)
+    require(not together, f"{name} takes noise for independent that is not")
 
 
 def _check_pairs(plan: ReleasePlan, query: PlannedQuery, asked: ComparedNumber, name: str) -> None:

@@ -17,8 +17,9 @@ from dprelease.measures.comparing.distances import stand_out
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import number_names
 from dprelease.publish.comparing.earlier import EarlierRelease, period_of
-from dprelease.publish.comparing.figures import ComparedRows, figures_of
+from dprelease.publish.comparing.figures import figures_of
 from dprelease.publish.comparing.levels import Levels
+from dprelease.publish.comparing.rows import ComparedRows
 from dprelease.publish.comparing.series import held_back, period_sums
 from dprelease.publish.measured import Inputs
 

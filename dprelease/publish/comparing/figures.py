@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,32 +21,13 @@ from dprelease.noise import Law
 from dprelease.noise.weighted_sums import WeightedLaw
 from dprelease.publish.base import key_as_text
 from dprelease.publish.comparing.levels import Axes, Levels, OneLevel, linear_value
+from dprelease.publish.comparing.measured_apart import measured_change, measured_difference
+from dprelease.publish.comparing.rows import ComparedRows
 
-__all__ = ["ComparedRows", "difference_noise", "figures_of", "share_sums"]
+__all__ = ["difference_noise", "figures_of", "share_sums"]
 
 Floats = npt.NDArray[np.float64]
 _ANYTHING: Possible = (None, None)
-
-
-@dataclass(frozen=True, eq=False)
-class ComparedRows:
-    """One comparison in every row; NaN where nothing can be said.
-
-    Attributes:
-        value: Shape ``(rows,)``.
-        error: Its standard error by the noise.
-        lower: The ends of its interval.
-        upper: The same.
-        p_value: Of a change or a difference of numbers that are linear in their draws.
-        never: In which rows there is no such number, whatever was measured.
-    """
-
-    value: Floats
-    error: Floats
-    lower: Floats
-    upper: Floats
-    p_value: Floats | None = None
-    never: npt.NDArray[np.bool_] | None = None
 
 
 def figures_of(asked: ComparedNumber, now: Levels, before: Levels | None, table: PublishedTable) -> ComparedRows:
@@ -64,9 +45,12 @@ def figures_of(asked: ComparedNumber, now: Levels, before: Levels | None, table:
     if asked.kind == "difference":
         return _difference(asked, now, table, measure, confidence)
     if before is None:
-        return _nothing(table.cells, linear=_is_linear(measure, now.levels[0], asked.measure) and asked.says_p)
+        told = _is_linear(measure, now.levels[0], asked.measure) or not asked.proved
+        return _nothing(table.cells, linear=told and asked.says_p)
     pairs = list(zip(now.levels, before.levels, strict=True))
-    if asked.kind == "change" and not _is_linear(measure, now.levels[0], asked.measure):
+    if asked.kind == "change" and not asked.proved:
+        made = [measured_change(*pair, asked, measure, confidence) for pair in pairs]
+    elif asked.kind == "change" and not _is_linear(measure, now.levels[0], asked.measure):
         made = [
             _apart(_wide(one, asked, measure, confidence), _wide(two, asked, measure, confidence)) for one, two in pairs
         ]
@@ -177,6 +161,8 @@ def _difference(
     """Each row less the row of another group; rows of that group, and totals over the groups, have none."""
     other = _other_rows(asked, table)
     known = other >= 0
+    if not asked.proved:
+        return measured_difference(asked, now, other, measure, confidence)
     linear = _is_linear(measure, now.levels[0], asked.measure)
     if not linear:
         wide = _rows(now, [_wide(level, asked, measure, confidence) for level in now.levels])

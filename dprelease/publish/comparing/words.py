@@ -152,6 +152,14 @@ def marks_words(table: PublishedTable) -> list[str]:
                 rate=rate,
             )
         )
+    if bare := [each.shown for each in apart if each.compared and not each.compared.proved]:
+        found.append(
+            phrase(
+                "{names}: the interval is by the method MOVER, and with the p-value it holds as often as it says in "
+                "simulations; no proof says so for all numbers.",
+                names=", ".join(bare),
+            )
+        )
     if alone:
         found.append(
             phrase(

@@ -61,8 +61,7 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
             )
             findings.add("DPR-S434", (*here, "measure"), says, hint or "name a measure of the query", (*at, "measures"))
             continue
-        if asked.period_word:
-            _check_period(spec, query, asked, here, findings)
+        _check_period(spec, query, asked, here, findings)
         if asked.share_of is not None:
             _check_share(query, table, asked, measure, here, findings)
         elif measure.kind not in (*_LINEAR, "mean", "ratio"):
@@ -78,8 +77,15 @@ def check_compare(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSp
 
 
 def _check_period(spec: ReleaseSpec, query: QuerySpec, asked: CompareSpec, here: Path, findings: Findings) -> None:
-    """A period that is in the calendar, and numbers that mean the same in it."""
-    if query.measures[asked.measure].chosen_clip is not None:
+    """A period that is in the calendar, and numbers that mean the same in it; and a proof where there is one."""
+    measure = query.measures[asked.measure]
+    if not asked.proved and (asked.share_of is not None or measure.kind in _LINEAR):
+        says = f"is of a {measure.kind}, whose interval is proved and no wider than need be"
+        hint = "leave `proved` out: it is for changes and differences of means and ratios"
+        findings.add("DPR-S923", (*here, "proved"), says, hint, (*here[:2], "measures", asked.measure))
+    if not asked.period_word:
+        return
+    if measure.chosen_clip is not None:
         says = "looks back to another period, and noise chooses the clip of its measure anew in every period"
         hint = "write the clip as two numbers, such as the ones that an earlier release has chosen"
         findings.add("DPR-S738", here, says, hint, (*here[:2], "measures", asked.measure))

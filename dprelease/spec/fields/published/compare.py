@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_v
 from dprelease.canonical import GrownValue
 from dprelease.measures.comparing.comparison import PREVIOUS, TOTAL_WORD, ComparedNumber
 from dprelease.spec.fields.value import SpecValue
-from dprelease.spec.text.scalars import AsWritten, Filled, Period, kind_of, refuse
+from dprelease.spec.text.scalars import AsWritten, Filled, Flag, Period, kind_of, refuse
 
 __all__ = ["MOST_GROUPS", "CompareSpec"]
 
@@ -34,7 +34,7 @@ class CompareSpec(SpecValue, GrownValue):
     model_config: ClassVar[ConfigDict] = ConfigDict(
         json_schema_extra={"required": ["measure"], "oneOf": [{"required": [form]} for form in _FORMS]}
     )
-    LATER: ClassVar[tuple[str, ...]] = (*_FORMS, "show")
+    LATER: ClassVar[tuple[str, ...]] = (*_FORMS, "show", "proved")
     measure: Filled = Field(description="The measure of this query that is compared.")
     share_of: Annotated[
         tuple[Filled, ...] | None,
@@ -55,6 +55,11 @@ class CompareSpec(SpecValue, GrownValue):
     )
     show: Literal["percent"] | None = Field(
         None, description="percent: a share in percent; of a change by how many percent the number grew."
+    )
+    proved: Flag = Field(
+        True,
+        description="false: of changes and differences of means and ratios, a narrower interval with a p-value, which "
+        "hold as measured in simulations, without a proof.",
     )
 
     @model_validator(mode="after")
@@ -79,6 +84,7 @@ class CompareSpec(SpecValue, GrownValue):
             index_to=self.index_to,
             difference_from=next(iter((self.difference_from or {}).items()), None),
             show=self.show,
+            proved=self.proved,
         )
 
     @property
