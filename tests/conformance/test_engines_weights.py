@@ -108,10 +108,11 @@ def write(folder: Path, shape: str, rows: list[list[str]]) -> None:
 
 
 def cases() -> Iterator[ParameterSet]:
-    """Every engine; what runs the steps of another one in tasks has each type of weight at night, and one by day."""
+    """Every engine; what runs the steps of another one in tasks has each type of weight at night, and two by day."""
+    by_day = {("decimal", "csv", False), ("coarse", "parquet", True)}
     for name in ENGINES:
         for case in product(STEPS, ("csv", "parquet"), (False, True)):
-            marks = [pytest.mark.nightly] * (name in NAMED and case != ("decimal", "csv", False))
+            marks = [pytest.mark.nightly] * (name in NAMED and case not in by_day)
             yield pytest.param(name, *case, marks=marks)
 
 
