@@ -12,7 +12,6 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
-from dprelease.plan.allocate.key_figures import check_key_figures
 from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.allocate.shown import derived_as, publish_as, release_info
@@ -197,7 +196,7 @@ def _plan(
     by_id: dict[str, Measured] = {step.id: step for step in steps}
     by_id |= {each.id: each for each in invariants}
     told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, spec.publish.confidence)
-    plan = ReleasePlan(
+    return ReleasePlan(
         release=release_info(spec),
         spec_fingerprint=fingerprint,
         unit=spec.privacy.unit,
@@ -222,8 +221,6 @@ def _plan(
         office=spec.office,
         local=local_loss(planning.catalog),
     )
-    check_key_figures(plan)
-    return plan
 
 
 def _check_spent(budget: Budget, event: Event, epsilon: Fraction) -> None:
