@@ -61,7 +61,7 @@ def test_the_front_page_begins_with_what_was_chosen_in_that_order_as_its_table_s
     page = pages(key_figures=(MEAN, NORTH))["index.html"]
     mean, north = begun(page)
     text = " ".join(Outline(page.decode()).text.split())
-    for told, words in ((mean, ": average, New York, Male"), (north, ": South, Female")):
+    for told, words in ((mean, "average, New York, Male"), (north, "persons, South, Female")):
         assert words in told
         number = re.match(r"[\d,]+ ± [\d,]+", told)
         assert number is not None
