@@ -129,7 +129,7 @@ def test_what_will_not_be_published_is_told_with_its_place_and_the_nearest_name(
     }
     written = {"table": "{table}", "measure": "{measure}", "keys": "{keys}"} | wrong
     with pytest.raises(SpecError) as refused:
-        planned(*(written[part].format(**named) for part in ("table", "measure", "keys")))
+        planned(written["table"].format(**named), written["measure"].format(**named), written["keys"].format(**named))
     problem = refused.value.problems[0]
     assert problem.code == code
     assert says.format(**named) in problem.hint
