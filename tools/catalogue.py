@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, nodes
@@ -26,7 +27,8 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 Message = str | tuple[str, str]
 
 
-def messages(package: Path = ROOT) -> dict[Message, str]:
+@cache
+def messages(package: Path = ROOT) -> Mapping[Message, str]:
     """Every sentence that belongs to a catalogue, with the first place that says it: ``publish/site/html.py:12``."""
     found: dict[Message, str] = {}
     for path in sorted(package.rglob("*.py")):

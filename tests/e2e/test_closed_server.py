@@ -113,6 +113,7 @@ def test_a_run_that_is_told_another_file_is_refused(office: tuple[Household, Pat
     run = ended(house, started(house, parameters={**parameters, "target": str(project / "drafts" / "draft.yaml")}))
     assert run["state_type"] == "FAILED"
     assert "DPR-O303" in run["state"]["message"]
+    assert "draft" not in run["state"]["message"]
     assert begun(project) == []
 
 
@@ -168,11 +169,11 @@ def test_a_server_that_wants_credentials_is_named_as_one(tmp_path: Path, empty: 
     with Household(tmp_path / "house") as house:
         house.secret = SECRET
         house.serve(empty, {"PREFECT_SERVER_API_AUTH_STRING": SECRET})
+        # Each command once, and each wrong word once: a command takes seconds to reach a server.
         guessed = {"PREFECT_API_AUTH_STRING": "office:guessed"}
-        for (command, *more), wrong in ((("schedule",), {}), (("run", "--period", day(2)), guessed)):
-            said = house.finish(
-                command, "dprelease", command, "spec.yaml", *more, folder=project, variables=wrong, code=8
-            )
+        for command, wrong in ((("schedule",), {}), (("run", "--period", day(2)), guessed)):
+            words = ("dprelease", command[0], "spec.yaml", *command[1:])
+            said = house.finish(command[0], *words, folder=project, variables=wrong, code=8)
             assert "DPR-O113" in said
             assert "wants credentials" in said
             assert "PREFECT_API_AUTH_STRING" in said

@@ -43,7 +43,7 @@ def test_every_yaml_block_of_the_documents_loads_and_is_planned(block: Block) ->
 def test_a_plan_is_a_function_and_verifies(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
-    first, second = plan_text(text, path.name), plan_text(text, "b.yaml")
+    first, second = plan_text(text, _name(path)), plan_text(text, "b.yaml")  # the first is planned once for the file
 
     assert first.canonical() == second.canonical()
     assert verify(first) == first.loss[first.certified]
@@ -54,7 +54,7 @@ def test_every_account_of_the_examples_can_pay_for_all_of_them() -> None:
     """Somebody who runs every example in one project is never refused."""
     from dprelease.privacy.filters import account_loss
 
-    plans = [plan_text(path.read_text(encoding="utf-8"), path.name) for path in RELEASES if path.parent == SPECS]
+    plans = [plan_text(path.read_text(encoding="utf-8"), _name(path)) for path in RELEASES if path.parent == SPECS]
     for account in {account.name: account for plan in plans for account in plan.accounts}.values():
         events = [plan.event_of(account.name) for plan in plans]
         loss = account_loss(account.composition, events, account.lifetime.delta)

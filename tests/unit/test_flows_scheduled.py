@@ -221,7 +221,9 @@ def test_a_product_is_a_spec_with_a_schedule_that_the_project_lists(tmp_path: Pa
     project = Project.open(tmp_path)
     assert is_product(project, path)
     assert is_product(project, tmp_path / "inner" / ".." / "spec.yaml")
-    for other in (tmp_path / "once.yaml", inner, link, tmp_path / "none.yaml", Path("spec.yaml"), Path("/dev/zero")):
+    beside = small_project(tmp_path.with_name(f"{tmp_path.name}-beside"), MONTHLY + SCHEDULE, rows=3)
+    others = (tmp_path / "once.yaml", inner, link, tmp_path / "none.yaml", beside)
+    for other in (*others, Path("spec.yaml"), Path("/dev/zero"), Path("/etc/passwd")):
         assert not is_product(project, other), other
     settings = (tmp_path / "dprelease.yaml").read_text()
     for listed, is_one in (("[spec.yaml]", True), ("[specs]", False), ("[]", False), ("[spec]", False)):

@@ -177,6 +177,51 @@ def test_notes_explain_shorthand_measures_and_clips() -> None:
     assert "moved into 0 to 600" in told["countries: total"]
 
 
+def test_notes_call_columns_as_their_sheet_does_in_its_order_and_say_each_rule_once() -> None:
+    content, data = case("plain")
+    book = opened(data)
+    rows = table_of(book["Notes"])[1]
+    for table in content.tables:
+        heads = [column.shown for column in table.key_columns] + [measure.shown for measure in table.measures]
+        told = [each["about"].partition(": ")[2] for each in rows if each["about"].startswith(f"{table.name}: ")]
+        assert [each for each in told if each in heads] == heads
+    rules = [each["note"] for each in rows if each["about"] in ("signs", "after the noise")]
+    assert len(set(rules)) == len(rules) > 3
+
+
+def test_paper_has_the_head_on_every_sheet_and_small_tables_in_one_width() -> None:
+    _, data = case("plain")
+    for sheet in opened(data):
+        assert sheet.page_setup.paperSize == 9
+        assert sheet.oddFooter.right.text == "&P / &N"
+        if not sheet.tables:
+            continue
+        ((_, area),) = sheet.tables.items()
+        head = re.sub(r"[A-Z]+", "", area.split(":")[0])
+        assert sheet.print_title_rows == f"${head}:${head}"
+        wide = sum(each.width for each in sheet.column_dimensions.values() for _ in range(each.min, each.max + 1))
+        fits = sheet.page_setup.fitToHeight == 0
+        assert fits or wide > 200
+        assert fits != (sheet.print_title_cols == "$A:$A")
+
+
+def test_no_number_is_shown_with_more_digits_than_its_margin_allows() -> None:
+    _, data = case("plain")
+    seen = 0
+    for sheet in opened(data).worksheets[3:]:
+        heads, _ = table_of(sheet)
+        ((_, area),) = sheet.tables.items()
+        for name in heads:
+            if not name.endswith(": margin"):
+                continue
+            cells = [row[heads.index(name)] for row in sheet[area][1:]]
+            margins = [cell.value for cell in cells if isinstance(cell.value, float | int) and cell.value > 0]
+            decimals = len(cells[0].number_format.partition(".")[2])
+            assert decimals == 0 or min(margins) < 10 ** (3 - decimals)
+            seen += bool(margins)
+    assert seen > 2
+
+
 def test_contents_leads_to_every_sheet_and_names_its_file() -> None:
     content, data = case("chosen")
     book = opened(data)

@@ -127,3 +127,16 @@ def test_a_chart_that_paper_cuts_has_its_axis_on_both_sheets_and_lines_that_can_
         assert all(found == re.findall(r"left:([^%]*)%", ruled) for found in ticks)
         assert "<svg" not in ruled
     assert any(' tall"' in each[:200] for each in drawings)
+
+
+def test_one_chart_has_its_table_at_its_side_and_several_stand_above_theirs() -> None:
+    page = pages()["index.html"].decode()
+    sections = re.findall(r"<section aria-labelledby=\"table-.*?</section>", page, re.S)
+    charts = [section.count("<figure>") for section in sections]
+    assert 1 in charts
+    assert max(charts) > 1
+    for section, many in zip(sections, charts, strict=True):
+        assert ('class="pair"' in section) == (many == 1)
+        if many == 1:
+            beside = section[section.index('class="pair"') :]
+            assert beside.index("<figure>") < beside.index("<table")

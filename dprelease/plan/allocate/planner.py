@@ -12,7 +12,6 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
-from dprelease.plan.allocate.key_figures import check_key_figures
 from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.allocate.planning import Planning
 from dprelease.plan.allocate.shown import derived_as, publish_as, release_info
@@ -200,7 +199,7 @@ def _plan(
     for query in lowered.queries:
         check_independent(query)
     told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, spec.publish.confidence)
-    plan = ReleasePlan(
+    return ReleasePlan(
         release=release_info(spec),
         spec_fingerprint=fingerprint,
         unit=spec.privacy.unit,
@@ -225,8 +224,6 @@ def _plan(
         office=spec.office,
         local=local_loss(planning.catalog),
     )
-    check_key_figures(plan)
-    return plan
 
 
 def _check_spent(budget: Budget, event: Event, epsilon: Fraction) -> None:

@@ -35,6 +35,7 @@ from dprelease.catalog.workbook import WORKBOOK
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
 from dprelease.plan.resolve.hierarchies import hierarchies_of
+from dprelease.plan.resolve.key_figures import check_key_figures
 from dprelease.plan.resolve.left_out import left_out, zeros_of
 from dprelease.plan.resolve.names import Labels, first_labels, labels_of, names_of
 from dprelease.spec.checks.columns import NUMBERS, check_labels
@@ -114,6 +115,8 @@ def resolve(
         exclusions |= _cells(spec, name, query, tables[query.table], found, findings)
     zeros = _zeros(spec, tables, found, findings)
     hierarchies = hierarchies_of(spec, tables, found, findings)
+    if not findings.problems:
+        check_key_figures(spec, tables, findings)
     if findings.problems:
         raise SpecError(sorted(findings.problems, key=_place))
     pinned = {

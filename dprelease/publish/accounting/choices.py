@@ -137,7 +137,7 @@ def mechanism_words(mechanism: str) -> str:
 
 
 def _what(step: Step) -> str:
-    told = "; ".join(map(quantity_words, step.parts))
+    told = f"{phrase(';')} ".join(map(quantity_words, step.parts))
     if step.mechanism == "optimal_selection" and step.selecting is not None:
         return phrase(
             "{told}, for every key that occurs; from {threshold} on it appears more often than not",

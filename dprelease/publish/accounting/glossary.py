@@ -121,7 +121,7 @@ def who_is_protected(plan: ReleasePlan) -> str:
             declared=phrase(_DECLARED, row=phrase("a row of a table"), unit=plan.unit),
         )
     ids = ", ".join(phrase("{column} of {name}", column=column, name=name) for name, column in told.items())
-    other = "; " + phrase(_DECLARED, row=phrase("a row of another table"), unit=plan.unit)
+    other = f"{phrase(';')} " + phrase(_DECLARED, row=phrase("a row of another table"), unit=plan.unit)
     rest = other if len(told) < len(plan.catalog.tables) else ""
     return phrase(
         "each {unit}, with all of its rows: those that have one value of {ids}{rest}",

@@ -27,6 +27,8 @@ __all__ = ["Cell", "Field", "Sheet", "headers", "held", "markup_names", "sheet_n
 _ESCAPED = re.compile(r"_(x[0-9A-Fa-f]{4}_)")
 _WIDEST, _NARROWEST, _NUMBER = 50, 10, 14
 _SAMPLED = 1000
+_A4 = 9  # as the format counts sizes of paper
+_UPRIGHT, _ACROSS = 100, 200  # letters beside one another on an upright sheet, and in small print on one turned
 _EPOCH = datetime(1980, 1, 1)
 _NO_CODE = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 Cell = str | float | int
@@ -122,9 +124,13 @@ def _write(made: Any, sheet: Sheet, styles: _Styles) -> None:
     if sheet.back:
         made.write_url(top, 0, f"internal:'{sheet.back}'!A1", styles.link, phrase("Back to {sheet}", sheet=sheet.back))
         top += 1
+    made.set_paper(_A4)
+    made.set_footer("&L&A&R&P / &N")
     if not sheet.fields:
         made.set_column(0, 0, 100)
+        made.fit_to_pages(1, 0)
         return
+    _on_paper(made, sheet, top)
     _mark_up(made, sheet, styles, top)
     for at, field in enumerate(sheet.fields):
         made.set_column(at, at, _width(field))
@@ -134,6 +140,18 @@ def _write(made: Any, sheet: Sheet, styles: _Styles) -> None:
     formats = [(styles.wrapped, styles.number(field.decimals)) for field in sheet.fields]
     made.first_streamed = top + 1
     made.body = _rows(sheet.fields, formats, top + 2)
+
+
+def _on_paper(made: Any, sheet: Sheet, top: int) -> None:
+    """Head and first column on every sheet of paper; all columns on one where they stay large enough to be read."""
+    made.repeat_rows(top)
+    wide = sum(_width(field) for field in sheet.fields)
+    if wide > _UPRIGHT:
+        made.set_landscape()
+    if wide <= _ACROSS:
+        made.fit_to_pages(1, 0)
+    else:
+        made.repeat_columns(0)
 
 
 def _mark_up(made: Any, sheet: Sheet, styles: _Styles, top: int) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 
+from dprelease.estimate import PublishedTable
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import (
     SAMPLED,
@@ -14,10 +16,11 @@ from dprelease.publish.accounting.glossary import (
 )
 from dprelease.publish.accounting.guide import how_read
 from dprelease.publish.base import Content
+from dprelease.publish.catalogue.entry import told_of
 from dprelease.publish.figure_words import MOVED, MOVED_HELD, judged_words, state_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
-from dprelease.words import marked, phrase, spoken
+from dprelease.words import day_written, marked, phrase, spoken
 
 __all__ = ["CONTENTS", "COVER", "NOTES", "cover", "notes"]
 
@@ -30,6 +33,19 @@ def cover(content: Content) -> list[str]:
     release, loss = plan.release, plan.loss[plan.certified]
     share, unknown = percent(plan.publish.confidence), phrase("not stated")
     use = [phrase("Made for: {use}", use=release.intended_use)] if release.intended_use else []
+    told = told_of(plan, facts)
+    licence = [phrase("Licence: {licence}", licence=told.licence_name or told.licence)] if told.licence else []
+    issued = (
+        [
+            phrase(
+                "Published on {day}, version {version}",
+                day=day_written(date.fromisoformat(told.issued)),
+                version=told.version,
+            )
+        ]
+        if told.issued
+        else []
+    )
     return [
         phrase(
             "What this is: statistical tables. Every number is an estimate: random noise was added to it before it was "
@@ -39,6 +55,8 @@ def cover(content: Content) -> list[str]:
         phrase("Period: {period}", period=release.period),
         phrase("Published by: {office}", office=release.curator or unknown),
         phrase("Contact: {contact}", contact=release.contact or unknown),
+        *issued,
+        *licence,
         *use,
         phrase(
             "Privacy loss: ε = {epsilon}{delta} for each {unit}; it limits how well anybody can tell {hidden}.",
@@ -131,17 +149,20 @@ def _columns(content: Content) -> Iterator[tuple[str, str]]:
     yield (
         phrase("keys"),
         phrase(
-            "Keys are text, so that 06 is not 6. Tabs, line ends and hidden signs in a key are written out here; the "
-            "CSV file has every key exactly as it is."
+            "Keys that are declared as text are text, so that 06 is not 6. Tabs, line ends and hidden signs in a key "
+            "are written out here; the CSV file has every key exactly as it is."
         ),
     )
 
 
 def _measures(content: Content) -> Iterator[tuple[str, str]]:
     """The dictionary of the queries, and what derived tables are made of."""
+    heads = {table.name: _heads(table) for table in content.tables}
     for query, columns in dictionary(content.plan, spoken().tag).items():
-        for name, words in columns.items():
-            yield f"{query}: {name}", f"{words[:1].upper()}{words[1:]}."
+        shown = heads.get(query, {})
+        for name in sorted(columns, key=lambda name: list(shown).index(name) if name in shown else len(shown)):
+            words = columns[name]
+            yield f"{query}: {shown.get(name, name)}", f"{words[:1].upper()}{words[1:]}."
     for table in content.tables:
         if table.derived:
             yield (
@@ -150,11 +171,20 @@ def _measures(content: Content) -> Iterator[tuple[str, str]]:
             )
 
 
+def _heads(table: PublishedTable) -> dict[str, str]:
+    """What its columns are called in its sheet, by their names and in their order."""
+    columns = {column.name: column.shown for column in table.key_columns}
+    return columns | {measure.name: measure.shown for measure in table.measures}
+
+
 def _made(content: Content) -> Iterator[tuple[str, str]]:
     plan = content.plan
     for words in how_read(plan):
         yield phrase("how the data was read"), words
+    judged = judged_words(plan.publish) if plan.publish.figures is not None else []
     for words in post_processing(plan):
+        if words in judged:  # said of the signs already
+            continue
         yield phrase("after the noise"), words
     for words in not_protected(plan):
         yield phrase("not protected"), words

@@ -4,9 +4,9 @@ It follows the rules of the UK Government Analysis Function for accessible sprea
 has a name that says what it is, there are no merged cells, no blank rows or columns, no frozen panes and no meaning in
 colour alone, and shorthand in square brackets is explained.
 
-Keys are text as declared, so ``06`` stays ``06`` and ``=1+1`` is no formula; signs that a cell cannot hold are written
-out, and the CSV file has the keys exactly. Beside a number stand its margin and its interval; its standard error is in
-the CSV file.
+Keys are as declared, so that the text ``06`` stays ``06`` and ``=1+1`` is no formula; signs that a cell cannot hold
+are written out, and the CSV file has the keys exactly. Beside a number stand its margin and its interval; its standard
+error is in the CSV file.
 """
 
 from __future__ import annotations
@@ -344,8 +344,9 @@ def _statuses(measure: PublishedMeasure, withheld: Sequence[bool]) -> list[Cell]
 
 
 def _decimals(measure: PublishedMeasure) -> int | None:
-    """Decimals shown: those of the grid, else so many that the smallest margin has three digits."""
-    return measure.places if measure.places is not None else _finest(measure)
+    """Decimals shown: so many that the smallest margin has three digits, and none that the grid does not have."""
+    finest = _finest(measure)
+    return finest if measure.places is None else measure.places if finest is None else min(measure.places, finest)
 
 
 def _finest(measure: PublishedMeasure) -> int | None:

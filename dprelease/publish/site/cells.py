@@ -228,6 +228,8 @@ def _held(
     most = value > upper or (value == upper and not rounded)
     if lower < upper and (least or most):
         near = zeros_dropped(with_margin(lower if least else upper, margin, places)[0])
+        if places is not None and upper - lower <= 10.0 ** (-6 - places):
+            return f"<b>{near}</b>"  # the files have one number as both ends
         if least:
             beyond = phrase("at most {end}", end=_end(upper, margin, places, ROUND_CEILING))
         else:
@@ -268,7 +270,16 @@ def between(lower: float, upper: float, margin: float, places: int | None) -> st
 
 
 def _end(number: float, margin: float, places: int | None, to: str) -> str:
-    """An end of an interval at the place of the margin's third digit, without zeros at the end."""
+    """An end of an interval at the place of the margin's third digit, without zeros at the end.
+
+    One that is a millionth of a step or less beside the grid is on it, as in the files: it was moved outward by what
+    doubles lose, and 61,999.99999999575 is no 61,990.
+
+    >>> _end(61999.99999999575, 3100.0, 0, ROUND_FLOOR), _end(61999.9, 3100.0, 0, ROUND_FLOOR)
+    ('62,000', '61,990')
+    """
+    if places is not None and abs(round(number, places) - number) <= 10.0 ** (-6 - places):
+        number = round(number, places)
     unit = Decimal(1).scaleb(_place(margin, -places if places is not None else -12))
     return decimal(_CONTEXT.normalize(Decimal(repr(number)).quantize(unit, to, context=_CONTEXT)))
 

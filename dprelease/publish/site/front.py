@@ -140,7 +140,7 @@ def _figure(
         return None
     before = table.measures[: [each.name for each in table.measures].index(name)]
     place = len(before) + sum(each.unadjusted is not None for each in before)  # beside it the estimate before
-    words = [measure.shown] if len(table.measures) > 1 or measure.unit else []
+    words = [measure.shown] if len(table.measures) > 1 or measure.unit or table.key_columns else []
     unit = " (%)" if measure.unit else ""
     labels = [
         column.labels.get(key_as_text(keys[row]), key_as_text(keys[row]))
