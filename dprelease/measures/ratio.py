@@ -103,7 +103,13 @@ class PlannedRatio(Measure):
         return (above.where if above.counted else None, below.counted) if self.implied else None
 
     def settled(self, table: Table) -> PlannedRatio:
-        """One of counts says so where the rows above have a value in the column below, by their condition."""
+        """One of counts says so where the rows above have a value in the column below, by their condition.
+
+        Where rows have no weights, that a number takes none of them says nothing: both are of rows.
+        """
+        if table.weight is None and not self._alike:
+            bare = tuple(each.model_copy(update={"weighted": None}) for each in self.of)
+            return self.model_copy(update={"of": bare}).settled(table)
         above, below = self.of
         open_to = not self.is_share and above.where is not None and above.counted and below.counted in table.types
         implied = bool(open_to) and below.counted in known_where(parse(above.where or "", table.types).root)
