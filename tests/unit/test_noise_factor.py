@@ -73,6 +73,14 @@ def test_counts_of_any_size_are_clamped_so_that_no_number_overflows(factor: Fact
     assert max(abs(number) for number in expected.tolist()) <= 2**61
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((3, 4), 1), ((4, 3), 0)])
+def test_the_largest_counts_are_clamped_on_lines_side_by_side_too(shape: tuple[int, ...], axis: int) -> None:
+    factor = Factor(shape=shape, axis=axis, kind="root", grain=1024)
+    box = Exact(np.full(prod(shape), 2**63 - 1))
+    expected = query(factor) @ np.full(prod(shape), factor.most_rows, dtype=object)
+    assert draw_factor(box, factor, SILENT).tolist() == expected.tolist()
+
+
 @given(factors())
 def test_the_clamp_is_as_wide_as_it_can_be(factor: Factor) -> None:
     growth = max(sum(abs(entry) for entry in row) for row in factor.matrix.tolist())
