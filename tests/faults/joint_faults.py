@@ -115,7 +115,7 @@ JOINT_FAULTS: tuple[Fault, ...] = (
         "earlier-rows-are-its-own",
         "periods",
         "rows of one month stand for those of every month: a unit of it loses more than all draws were charged",
-        Seen("unit.test_draw", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
+        Seen("unit.test_draw_of_series", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
         Edit(
             "release.draw:_Run._of_earlier_periods",
             "at_period(self.source.catalog, self.batch.table, period)",
@@ -126,14 +126,14 @@ JOINT_FAULTS: tuple[Fault, ...] = (
         "earlier-periods-the-wrong-way-round",
         "periods",
         "a month is weighted by the number of another one: other noise on what it published than was charged",
-        Seen("unit.test_draw", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
+        Seen("unit.test_draw_of_series", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
         Edit("release.draw:_Run._of_earlier_periods", "in read[1:]", "in reversed(read[1:])"),
     ),
     Fault(
         "earlier-period-of-a-day-more",
         "periods",
         "the first day of a month is in the month before it, too",
-        Seen("unit.test_draw", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
+        Seen("unit.test_draw_of_series", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
         Edit("release.data.earlier_periods:at_period", "end=days[1]", "end=days[1] + (days[1] - days[0]) / 28"),
     ),
     Fault(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -31,7 +30,6 @@ from dprelease.release.data.sources import RunSources, SourceKey
 from dprelease.release.draw import DataSource, draw_batch
 from tests.planned import SPEC, plan_of
 from tests.reference_thresholds import partition_pi
-from tests.unit.series_example import series_plan
 
 CELLS = 20_000
 WIDE = SPEC.replace('["01", "02", "06"]', '["01"]').replace("keys: [1, 2]", f"keys: {{from: 1, to: {CELLS}}}")
@@ -396,27 +394,3 @@ def test_keys_are_selected_at_the_planned_scale(tmp_path: Path, noise: str, epsi
     if mechanism == "optimal_selection":
         expected = float(partition_pi(1 / step.scale, step.selecting.delta / step.sensitivity.l0, units))
     assert len(shown or ()) / 6000 == pytest.approx(expected, abs=0.03)
-
-
-class Months(Zeros):
-    """An engine that counts, in every cell, a number of rows that tells of which month they were asked for."""
-
-    ROWS = types.MappingProxyType({1: 10**6, 2: 3 * 10**6, 3: 9 * 10**6})
-
-    def aggregate(
-        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], *_: object, **__: object
-    ) -> tuple[Exact | ExactHistogram, ...]:
-        time = catalog.tables[grouping.table].time
-        assert time is not None
-        assert (time.end - time.start).days in (28, 29, 30, 31)
-        cells = cells_of(grouping, catalog) or 0
-        return tuple(Exact(np.full(cells, self.ROWS[time.start.month], dtype=np.int64)) for _ in quantities)
-
-
-def test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number(tmp_path: Path) -> None:
-    """Else a unit is in it by other numbers than those that were charged: rows of one month read twice cost more."""
-    plan = series_plan()
-    (step,), (values,) = plan.steps, measured(plan, reserved(plan, tmp_path), Months())
-    assert step.series is not None
-    wanted = sum(number * Months.ROWS[month] for number, month in zip(step.series.read, (3, 2, 1), strict=True))
-    assert abs(np.array(values) - wanted).max() < 12 * step.scale < step.series.read[-1] * 10**6
