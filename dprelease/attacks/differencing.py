@@ -80,13 +80,13 @@ def demonstrate_differencing(seed: int) -> Demonstration:
     source = np.random.default_rng(seed)
     ill = _town(source)
     exact = ("exact totals", share(float(np.mean(ill.sum(axis=1) - ill[:, 1:].sum(axis=1) == ill[:, 0]))))
-    rounded = [(f"rounded to 5, {n} pair(s)", share(share_from_rounded(source, n))) for n in (1, 5)]
-    rows, dots, most = [], [], []
+    rounded = [(f"rounded to 5, {n} pair{'s' * (n > 1)}", share(share_from_rounded(source, n))) for n in (1, 5)]
+    rows, dots = [], []
     for epsilon in _EPSILONS:
         right, bound = released_differences(source, epsilon), guess_bound(float(epsilon), 0)
         rows.append((epsilon, share(right), f"{math.ceil(1000 * bound) / 1000:.3f}"))
         dots.append((float(epsilon), right))
-        most.append((float(epsilon), bound))
+    most = tuple((at / 20, guess_bound(at / 20, 0)) for at in range(20 * int(max(map(float, _EPSILONS))) + 1))
     return Demonstration(
         "differencing",
         (
@@ -100,7 +100,7 @@ def demonstrate_differencing(seed: int) -> Demonstration:
             "The share of right guesses about one person in each block, below the bound that the epsilon gives.",
             "epsilon of both totals together",
             "share right",
-            (DrawnPoints("bound", tuple(most), "line"), DrawnPoints("releases", tuple(dots))),
+            (DrawnPoints("bound", most, "line"), DrawnPoints("releases", tuple(dots))),
         ),
         "Every total is noised, and the loss of all of them is added up: however answers are combined, they tell of "
         "one person no more than the epsilon of the release.",

@@ -164,8 +164,8 @@ def demonstrate_linkage(seed: int) -> Demonstration:
         "linkage",
         (
             ShownTable(
-                f"a file without names of {_PEOPLE:,} people, a register of {_IN_REGISTER:.0%}: place, sex and",
-                ("", "alone in the file", "linked rightly", "theory"),
+                f"a file without names of {_PEOPLE:,} people, a register of {_IN_REGISTER:.0%}",
+                ("place, sex and", "alone in the file", "linked rightly", "theory"),
                 tuple((name, *map(share, found)) for name, *found in linked),
             ),
             ShownTable(

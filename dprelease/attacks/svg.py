@@ -12,8 +12,17 @@ from dprelease.publish.numbers import round_step
 __all__ = ["svg_of"]
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 420, 70, 620, 50, 330
-_COLOURS = ("#1b6ca8", "#b3541e", "#2d7d46", "#7a3e9d", "#555555")  # each at least 3 to 1 on white
-_STYLE = "text{font:13px sans-serif;fill:#222}.grid{stroke:#ddd}.axis{stroke:#666}"
+_COLOURS = (
+    "#1b6ca8",
+    "#b3541e",
+    "#2d7d46",
+    "#7a3e9d",
+    "#555555",
+)  # each at least 3 to 1 on white and, but for the last two, on the dark paper
+_STYLE = (
+    "text{font:13px sans-serif;fill:#222}.title{font-weight:bold}.paper{fill:#fff}.grid{stroke:#ddd}.axis{stroke:#666}"
+    "@media(prefers-color-scheme:dark){text{fill:#eee}.paper{fill:#16181c}.grid{stroke:#444}.axis{stroke:#aaa}}"
+)
 
 
 class _Axis:
@@ -59,8 +68,8 @@ def svg_of(drawing: Drawing) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
         f"<title>{escape(drawing.title)}</title><desc>{escape(drawing.says)}</desc><style>{_STYLE}</style>",
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
-        f'<text x="{_LEFT}" y="20" font-weight="bold">{escape(drawing.title)}</text>',
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" class="paper"/>',
+        f'<text x="{_LEFT}" y="20" class="title">{escape(drawing.title)}</text>',
         f'<text x="{_LEFT}" y="{_TOP - 10}">{escape(drawing.up)}</text>',
     ]
     for y, text in up.ticks:

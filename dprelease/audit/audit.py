@@ -38,13 +38,19 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.series import refuse_series
 
-__all__ = ["CANARIES", "MISS", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
+__all__ = ["CANARIES", "MISS", "OF_CANARIES", "TINY", "AuditReport", "DrawAudit", "audit_plan", "audit_spec"]
 
 MISS = 1e-6
 """The chance that an audit of a plan that is right reports a breach of its loss, over all of its tests together."""
 
 CANARIES = "whole release, canaries"
 """The attack whose runs are units that are in or out, many of them in each release."""
+
+OF_CANARIES = 0.25
+"""Their part of ``MISS``: theirs is one test of a few runs, the others' are of very many."""
+
+TINY = Fraction(1, 10**14)
+"""The delta of what canaries are held against: each of them costs twice that."""
 
 Shown = Callable[[str, int, int], None]
 Answers = npt.NDArray[np.int64]
@@ -53,7 +59,6 @@ _NUMBERS = 48  # of one step that an attack looks at, those that change most
 _STATISTICS = 4  # of a step at most: of a selection two on each of two pairs
 _SEARCHING, _GUESSING = 0.3, 0.25  # of the time, and of what is left: for neighbours, and for canaries
 _LEFT = 0.3  # of the time, that attacks have at least
-_TINY = Fraction(1, 10**14)  # delta of what canaries are held against: each of them costs twice that
 _OWN = Fraction(5, 4)  # times the delta of a selection: the rest is for its noise
 _LATTICE = 2.0  # a discrete Gaussian of a smaller scale is no Gaussian: then mu says nothing
 
@@ -143,7 +148,7 @@ def audit_plan(
     left = max(begun + seconds - time.monotonic(), seconds * _LEFT)
     each = left * (1 - _GUESSING) / (len(plan.steps) + 2)
     tests = EVENTS * (_STATISTICS * len(plan.steps) + 2 * max(1, len(searched.whole))) + 1
-    attack = _Attack(plan, data, searched, MISS / tests, each)
+    attack = _Attack(plan, data, searched, MISS * (1 - OF_CANARIES) / (tests - 1), each)
     draws = []
     for number, step in enumerate(plan.steps):
         draws.append(attack.step(step))
@@ -166,7 +171,7 @@ def audit_plan(
 
 @dataclass(frozen=True)
 class _Attack:
-    """One audit on its way; ``miss`` is the chance of each test, ``seconds`` the time of each step."""
+    """One audit on its way; ``miss`` is the chance of a test but the canaries', ``seconds`` the time of each step."""
 
     plan: ReleasePlan
     data: AuditData
@@ -271,7 +276,7 @@ class _Attack:
         table, steps = max(groups_of(self.data), key=lambda group: len(group[1]))
         (delta, claimed) = self._far_out()
         try:
-            found = guess_canaries(self.data, steps, table, seconds, delta, self.miss)
+            found = guess_canaries(self.data, steps, table, seconds, delta, MISS * OF_CANARIES)
         except BrokenPromiseError as error:
             found, breaches = None, [f"measuring made-up rows broke a promise: {error.summary}"]
         if found is None and not breaches:
@@ -288,7 +293,7 @@ class _Attack:
     def _far_out(self) -> tuple[float, float]:
         """A point of the claimed curve at a delta that is next to nothing for many canaries too, where there is one."""
         try:
-            delta = min(self.plan.budget.delta, _TINY)
+            delta = min(self.plan.budget.delta, TINY)
             return float(delta), float(smallest(self.plan.event, delta)[1])
         except UnsupportedEvent:  # keys are selected with a delta of their own
             return self._curve(self.plan.event, few=True)[0]

@@ -104,6 +104,9 @@ class PlannedRatio(Measure):
 
     def settled(self, table: Table) -> PlannedRatio:
         """One of counts says so where the rows above have a value in the column below, by their condition."""
+        if table.weight is None and not self._alike:  # where there are no weights, that one takes none says nothing
+            bare = tuple(each.model_copy(update={"weighted": None}) for each in self.of)
+            return self.model_copy(update={"of": bare}).settled(table)
         above, below = self.of
         open_to = not self.is_share and above.where is not None and above.counted and below.counted in table.types
         implied = bool(open_to) and below.counted in known_where(parse(above.where or "", table.types).root)
@@ -157,9 +160,8 @@ class PlannedRatio(Measure):
         """
         size = float(count or 1) / self.whole
         above, below = self._split(quantities)
-        worst = self._worst(above)
         first = [weight / size**2 for weight in self.of[0].weights(above, count)]
-        second = [worst**2 * weight / size**2 for weight in self.of[1].weights(below, count)]
+        second = [self._worst(above) ** 2 * weight / size**2 for weight in self.of[1].weights(below, count)]
         return (*first, *second)
 
     def error(self, quantities: Sequence[Quantity], variances: Sequence[float], count: int | None) -> float:
@@ -321,15 +323,13 @@ class PlannedRatio(Measure):
     def is_share(self) -> bool:
         """Whether what is counted above is always among what is counted below, so that the ratio is within [0, 1].
 
-        Every row of the first is one of the second where the second one counts rows, the same column, or a column that
-        has a value wherever the condition of the first is true; and where it has no condition, or the same one. With
-        weights a row counts as often in both.
+        Every row of the first is one of the second where that counts rows, the same column or a column with a value
+        wherever the condition of the first is true, and where it has no condition or the same one, and like weights.
         """
         above, below = self.of
         if above.counted is None or below.counted is None or not self._alike:
             return False
-        counted = self.implied or below.counted in ("rows", above.counted)
-        return counted and below.where in (None, above.where)
+        return (self.implied or below.counted in ("rows", above.counted)) and below.where in (None, above.where)
 
     @property
     def _alike(self) -> bool:  # a row counts as often in both: as it weighs, or once

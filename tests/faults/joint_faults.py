@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import duckdb
+
 from tests.faults.fault import Fault
 from tests.faults.planting import Edit, Seen
 
 __all__ = ["JOINT_FAULTS"]
+
+
+__all__ = ["JOINT_FAULTS"]
+
+
+def _connection(folder: Path) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(str(folder / "rows.db"))
+
 
 JOINT_FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -98,5 +110,63 @@ JOINT_FAULTS: tuple[Fault, ...] = (
         "an audit chooses and counts on the same runs: it accuses a plan that is right",
         Seen("unit.test_audit", "test_what_is_learned_is_counted_on_other_runs"),
         Edit("audit.evidence:evidence", "(slice(half), slice(half, None))", "(slice(None), slice(None))"),
+    ),
+    Fault(
+        "earlier-rows-are-its-own",
+        "periods",
+        "rows of one month stand for those of every month: a unit of it loses more than all draws were charged",
+        Seen("unit.test_draw_of_series", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
+        Edit(
+            "release.draw:_Run._of_earlier_periods",
+            "at_period(self.source.catalog, self.batch.table, period)",
+            "self.source.catalog",
+        ),
+    ),
+    Fault(
+        "earlier-periods-the-wrong-way-round",
+        "periods",
+        "a month is weighted by the number of another one: other noise on what it published than was charged",
+        Seen("unit.test_draw_of_series", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
+        Edit("release.draw:_Run._of_earlier_periods", "in read[1:]", "in reversed(read[1:])"),
+    ),
+    Fault(
+        "earlier-period-of-a-day-more",
+        "periods",
+        "the first day of a month is in the month before it, too",
+        Seen("unit.test_draw_of_series", "test_a_draw_of_a_series_weights_the_rows_of_every_month_by_its_own_number"),
+        Edit("release.data.earlier_periods:at_period", "end=days[1]", "end=days[1] + (days[1] - days[0]) / 28"),
+    ),
+    Fault(
+        "texts-run-together",
+        "fingerprints",
+        "other rows of an earlier month have the hash of the charged ones",
+        Seen(
+            "unit.test_row_digests",
+            "test_other_rows_have_other_sums_wherever_one_text_ends",
+            made={"connection": _connection},
+        ),
+        Edit("engines.row_digests:digest_query", "length(v{at}) || ':' || v{at}", "v{at}"),
+    ),
+    Fault(
+        "rows-hashed-without-the-key",
+        "fingerprints",
+        "whoever has a hash tries out which rows it is of",
+        Seen(
+            "unit.test_row_digests",
+            "test_a_hash_is_of_the_key_and_of_every_part_of_it",
+            made={"connection": _connection},
+        ),
+        Edit("engines.row_digests:digest_query", '["?", *texts]', '["substr(?, 1, 0)", *texts]'),
+    ),
+    Fault(
+        "split-not-compared-after-the-read",
+        "sources",
+        "a task that is done again reads other rows: two states of the data in one answer",
+        Seen("unit.test_spark_splits", "test_a_file_that_is_written_to_while_a_task_reads_it_is_refused"),
+        Edit(
+            "engines.spark.splits:stored_rows",
+            "split.values, split.piece)\n    _require_same(split, table)",
+            "split.values, split.piece)",
+        ),
     ),
 )

@@ -17,6 +17,7 @@ from dprelease.plan.verify.totals import _gaussian_variance
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.spec.load import load
 from tests.planned import SPEC, plan_of
+from tests.unit.series_example import swapped
 
 
 def test_an_invariant_of_no_query_behind_another_problem_is_no_traceback() -> None:
@@ -97,3 +98,25 @@ queries:
     with pytest.raises(SpecError) as caught:
         load(text, "spec.yaml")
     assert "area" in str(caught.value)
+
+
+_WEIGHT = ("    columns:", "    weight: {column: w, clip: 5, step: 1}\n    columns:")
+
+
+@pytest.mark.parametrize(("changes", "told"), [((), True), ((_WEIGHT,), False)])
+def test_a_share_of_a_series_is_one_where_rows_count_as_often_in_both_of_its_numbers(
+    changes: tuple[tuple[str, str], ...], told: bool
+) -> None:
+    """What is counted without weights where there are none was no part of a whole to the planner, and one to ``verify``."""
+    measures = (
+        "{all: {count: rows}, long: {count: rows, where: 'hours > 3', weighted: false}, share: {ratio: [long, all]}}"
+    )
+    text = swapped(
+        ("{visits: {count: rows}}", f"{measures}\n    expect: {{all: 100}}"),
+        ("      sex: {", "      w: {type: integer}\n      sex: {"),
+        *changes,
+    )
+    plan = plan_of(text)
+    verify(plan)
+    errors = {each.measure: each.standard_error for each in plan.outputs}
+    assert [errors[name] is not None for name in ("share", "share_last_3")] == [told, told]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.factor import Factor
 from dprelease.errors import BrokenPromiseError
-from dprelease.noise.exact import Exact, open_exact
-from dprelease.noise.mechanisms.factor import draw_factor
+from dprelease.noise.exact import Exact, ExactHistogram, open_exact
+from dprelease.noise.mechanisms.factor import counted_classes, draw_factor
 from dprelease.noise.truth import true_factor
 from dprelease.plan.lower.ranges import mirrored_factor
 
@@ -73,6 +73,14 @@ def test_counts_of_any_size_are_clamped_so_that_no_number_overflows(factor: Fact
     assert max(abs(number) for number in expected.tolist()) <= 2**61
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((3, 4), 1), ((4, 3), 0)])
+def test_the_largest_counts_are_clamped_on_lines_side_by_side_too(shape: tuple[int, ...], axis: int) -> None:
+    factor = Factor(shape=shape, axis=axis, kind="root", grain=1024)
+    box = Exact(np.full(prod(shape), 2**63 - 1))
+    expected = query(factor) @ np.full(prod(shape), factor.most_rows, dtype=object)
+    assert draw_factor(box, factor, SILENT).tolist() == expected.tolist()
+
+
 @given(factors())
 def test_the_clamp_is_as_wide_as_it_can_be(factor: Factor) -> None:
     growth = max(sum(abs(entry) for entry in row) for row in factor.matrix.tolist())
@@ -121,3 +129,11 @@ def test_the_other_sampler_draws_factors_too() -> None:
     factor = Factor(shape=(2, 3), axis=1, kind="root", grain=1024)
     drawn = draw_factor(Exact(np.array([5, 1, 0, 2, 2, 2])), factor, SILENT, "opendp")
     assert drawn.tolist() == (query(factor) @ np.array([5, 1, 0, 2, 2, 2], dtype=object)).tolist()
+
+
+def test_a_value_is_in_the_class_that_begins_at_it() -> None:
+    cell, value, count = (
+        np.array(each, dtype=np.int64) for each in ([0, 0, 0, 1, 1], [-3, 5, 7, 8, 99], [1, 2, 4, 8, 16])
+    )
+    counted = counted_classes(ExactHistogram(2, cell, value, count), (0, 5, 8))
+    assert open_exact(counted).tolist() == [1, 6, 0, 0, 0, 24]

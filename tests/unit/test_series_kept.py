@@ -285,6 +285,8 @@ def test_rows_that_changed_are_refused_and_nobody_guesses_under_another_key(
     with pytest.raises(LedgerError, match="rows of 2024-02 in table 'visits' have changed") as changed:
         require_same_rows(ledger, plan, {"visits": {**found["visits"], "2024-02": "0" * 64}}, "k")
     assert changed.value.code == "DPR-L342"
+    with pytest.raises(LedgerError, match="rows of 2023-12 in table 'visits' have changed"):  # nobody has recorded them
+        require_same_rows(ledger, plan, {"visits": {**found["visits"], "2023-12": "0" * 64}}, "k")
     with pytest.raises(LedgerError, match="key of source fingerprints") as other:
         require_same_rows(ledger, plan, found, "another")
     assert other.value.code == "DPR-L343"

@@ -330,7 +330,7 @@ def _check_quotient(
     name, measure = f"{query.name}.{output.measure}", query.measures[label]
     above, below = (plan.step(feed.step) for feed in query.inputs[label])
     rows = _rows_expected(query, label)
-    ends = _quotient_ends(measure, above)
+    ends = _quotient_ends(measure, above, below)
     if rows is None or ends is None:
         require(output.standard_error is None, f"{name} is told an error that depends on the data")
         return
@@ -345,9 +345,11 @@ def _check_quotient(
     require(float(output.margin or 0) >= least * (1 - 1e-6), f"{name} is told too small a margin")
 
 
-def _quotient_ends(measure: Measure, above: Step) -> tuple[Fraction, Fraction] | None:
-    """Between which numbers A / B lies, in the units of the column; None: nothing is known."""
+def _quotient_ends(measure: Measure, above: Step, below: Step) -> tuple[Fraction, Fraction] | None:
+    """Between which numbers A / B lies, in the units of the column; None: nothing is known, as where weights differ."""
     quantity = above.parts[0]
+    if quantity.weight != below.parts[0].weight:
+        return None
     if measure.kind == "mean":
         return quantity.step * (quantity.low - quantity.centre), quantity.step * (quantity.high - quantity.centre)
     upper, lower = measure.made_of
