@@ -94,9 +94,10 @@ def _check(query: PlannedQuery, output: Output, target: Fraction | None, least: 
         error, margin = least(_error(_matrix(series), length), length)
         require(float(output.standard_error or 0) >= error * (1 - _TOLERANCE), f"{name} is told too accurate")
         require(float(output.margin or 0) >= margin, f"{name} is told too small a margin")
-    for later, found in _errors_in_the_end(series, asked).items() if target is not None and least is not None else ():
-        margin = least(found, later)[1]
-        require(margin <= float(target) * (1 + 1e-6), f"{name} will miss its target")
+    if target is None or least is None:
+        return
+    for later, found in _errors_in_the_end(series, asked).items():
+        require(least(found, later)[1] <= float(target) * (1 + 1e-6), f"{name} will miss its target")
 
 
 def _of_linear(plan: ReleasePlan, once: float) -> Least:
