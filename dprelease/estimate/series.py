@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ from dprelease.noise.weighted_sums import RoundedLaw, WeightedLaw
 __all__ = [
     "PARTS",
     "endless_variance",
+    "endless_variances",
+    "errors_in_the_end",
     "errors_of_linear",
     "in_parts",
     "law_in_the_end",
@@ -107,13 +110,23 @@ def _periods_over(band: Band, periods: int) -> tuple[int, ...]:
     return tuple(each * first ** (periods - 1 - k) for k, each in enumerate(found))
 
 
-@lru_cache(maxsize=64)
 def endless_variance(band: Band, length: int) -> Fraction:
     """The variance of a sum of ``length`` periods in a series without end, for noise of variance 1 on each draw.
 
+    Raises:
+        ValueError: If the weights of earlier draws do not fade, so that there is no such variance.
+    """
+    return endless_variances(band, length)[-1]
+
+
+@lru_cache(maxsize=64)
+def endless_variances(band: Band, longest: int) -> tuple[Fraction, ...]:
+    """Those of the sums of 1, 2, ..., ``longest`` periods.
+
     The noise e_t of period t's estimate satisfies ``c_0 e_t + c_1 e_(t-1) + ... = z_t``. Its autocovariances r_k thus
     satisfy the equations of Yule and Walker, ``sum_i c_i r_|k-i| = 1 / c_0 if k = 0 else 0``, which have one solution,
-    and the sum of w of them has the variance ``w r_0 + 2 sum_(k<w) (w - k) r_k``.
+    and the sum of w of them has the variance ``w r_0 + 2 sum_(k<w) (w - k) r_k``, which is ``r_0 + 2 (r_1 + ... +
+    r_(w-1))`` more than that of w - 1.
 
     Raises:
         ValueError: If the weights of earlier draws do not fade, so that there is no such variance.
@@ -122,11 +135,11 @@ def endless_variance(band: Band, length: int) -> Fraction:
         raise ValueError("the weights of earlier draws do not fade")
     covariances = list(_autocovariances(band))
     first, *others = band.coefficients
-    while len(covariances) < length:
+    while len(covariances) < longest:
         ahead = zip(others, reversed(covariances), strict=False)
         covariances.append(-sum((each * known for each, known in ahead), Fraction(0)) / first)
-    rest = sum(((length - k) * covariances[k] for k in range(1, length)), Fraction(0))
-    return length * covariances[0] + 2 * rest
+    more = accumulate((2 * each for each in covariances[1:longest]), initial=covariances[0])
+    return tuple(accumulate(more))
 
 
 @lru_cache(maxsize=64)
@@ -198,9 +211,38 @@ def errors_of_linear(
         draw: The newest draw.
         length: Of how many periods.
     """
-    noise = np.sqrt(variances * float(sum_variance(draw.band, draw.number, length)))
+    told = float(sum_variance(draw.band, draw.number, length))
+    return _with_rounding(variances, told, numbers, least, length)
+
+
+def errors_in_the_end(
+    variances: npt.NDArray[np.float64], numbers: int, least: Fraction, band: Band, lengths: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """Standard errors as :func:`errors_of_linear` gives them that no period of a series exceeds, however long it is.
+
+    Args:
+        variances: Of each number, if each draw were of one period alone.
+        numbers: How many numbers are drawn of which it can be made.
+        least: The least scale of their noise, in steps of the lattices.
+        band: Of all draws.
+        lengths: Of how many periods the sum may be.
+    """
+    told = float(_worst_in_the_end(band, lengths)) * (1 + 1e-9)  # what is lost in doubles is far less
+    return _with_rounding(variances, told, numbers, least, max(lengths))
+
+
+def _with_rounding(
+    variances: npt.NDArray[np.float64], told: float, numbers: int, least: Fraction, length: int
+) -> npt.NDArray[np.float64]:
+    noise = np.sqrt(variances * told)
     rounding = length * 0.5 / PARTS * (1 + 1e-6) * (1 + np.sqrt(numbers * variances) / float(least))
     return np.asarray(noise + rounding, dtype=np.float64)
+
+
+def _worst_in_the_end(band: Band, lengths: Sequence[int]) -> Fraction:
+    """The largest variance; the longest sum need not have it, where a band is made for one of them above all."""
+    known = endless_variances(band, max(lengths))
+    return max(known[length - 1] for length in lengths)
 
 
 def in_parts(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -208,17 +250,19 @@ def in_parts(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return np.clip(np.rint(numbers * PARTS), -(2.0**52), 2.0**52).astype(np.int64)
 
 
-def law_in_the_end(draw: BandDraw, scale: Fraction, length: int = 1) -> RoundedLaw:
-    """The law of the sum of the last periods in a series without end, towards which its error rises.
+def law_in_the_end(draw: BandDraw, scale: Fraction, lengths: Sequence[int] = (1,)) -> RoundedLaw:
+    """The law of a sum of the last periods that errs as much as any in a series without end.
+
+    The error of each rises from period to period, towards that in a series without end.
 
     Args:
         draw: Any draw of the series.
         scale: Of the noise of every draw.
-        length: Of how many periods.
+        lengths: Of how many periods the sum may be.
     """
-    error = math.sqrt(endless_variance(draw.band, length)) * (1 + 1e-9)  # what is lost in doubles is far less
+    error = math.sqrt(_worst_in_the_end(draw.band, lengths)) * (1 + 1e-9)  # what is lost in doubles is far less
     law = WeightedLaw(((error, 1, float(scale) ** 2),), gaussian=True)
-    return RoundedLaw(law, length * 0.5 / PARTS * (1 + 1e-6))
+    return RoundedLaw(law, max(lengths) * 0.5 / PARTS * (1 + 1e-6))
 
 
 def law_of_change(

@@ -27,7 +27,8 @@ from tests.warm import load
 __all__ = ["End", "Nursery"]
 
 _ROOT = Path(__file__).resolve().parents[2]
-_HUNG = 120.0
+_HUNG = 120.0  # seconds in which no child computes anything, or of the processor for one release
+_LOOK = 5.0
 
 
 class End(NamedTuple):
@@ -125,22 +126,35 @@ def _ends(all_orders: Sequence[Orders], kill: int, after: float | None) -> list[
     born: list[tuple[int, int]] = []
     for orders in all_orders:
         born.append(_born(orders, [pipe for _, pipe in born]))
-    due, ends = (_HUNG if after is None else after), {}
+    due, ends = after, {}
     waiting = {pipe: process for process, pipe in born}
+    clocks, moved = [0.0], started
     while waiting:
-        ready, _, _ = select.select(list(waiting), [], [], max(0.0, started + due - time.monotonic()))
-        if not ready:
-            hung = due == _HUNG
-            for process in waiting.values() if hung else (born[kill][0],):
-                if process in waiting.values():
-                    os.kill(process, signal.SIGKILL)
-            due = 2 * _HUNG if hung else _HUNG
+        left = _LOOK if due is None else max(0.0, started + due - time.monotonic())
+        ready, _, _ = select.select(list(waiting), [], [], min(left, _LOOK))
+        if due is not None and time.monotonic() >= started + due:
+            due = None
+            if born[kill][0] in waiting.values():
+                os.kill(born[kill][0], signal.SIGKILL)
+        # By the clocks of the children and not by that of the wall: beside other work a release may take minutes.
+        if (now := [_computed(process) for process in waiting.values()]) != clocks:
+            clocks, moved = now, time.monotonic()
+        if time.monotonic() - moved > _HUNG or max(clocks) > _HUNG:
+            sys.stderr.write(f"hung after {clocks} seconds of the processor\n")
+            for process in waiting.values():
+                os.kill(process, signal.SIGUSR1)  # another end than the one that was asked for
         for pipe in ready:
             process = waiting.pop(pipe)
             os.close(pipe)
             _, status = os.waitpid(process, 0)
             ends[process] = End(os.waitstatus_to_exitcode(status), time.monotonic() - started)
     return [ends[process] for process, _ in born]
+
+
+def _computed(process: int) -> float:
+    """Seconds of the processor that a child has used; of one that has ended and is not waited for, all of them."""
+    told = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _serve() -> None:

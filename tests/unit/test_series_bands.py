@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dprelease.catalog.series.aims import Aim
-from dprelease.catalog.series.band import Band, SumOf
+from dprelease.catalog.series.band import Band, SumOf, lengths_of
 from dprelease.catalog.series.best_band import best_band, least_objective, least_variance
 from dprelease.estimate.series import endless_variance, sum_variance, sum_weights, weights_of_periods
 
@@ -146,7 +146,7 @@ def test_the_least_objective_is_nearly_reached_and_never_beaten(aim: str, value:
             sum(
                 weight * band.squared * sum(endless_variance(band, each) for each in lengths) / len(lengths)
                 for which, weight in AIMS[aim].weights.items()
-                if (lengths := tuple(range(1, 13)) if which == "ytd" else (which,))
+                if (lengths := lengths_of(which, 12))
             )
         )
 

@@ -15,6 +15,7 @@ from dprelease.catalog.series.best_band import best_band
 from dprelease.estimate.series import endless_variance, law_of_change, law_of_sum
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain.differences import text_of
 from dprelease.publish import Released, compare_releases
 from dprelease.publish.comparing.series import margin_of_change, values_again, with_sums
 from dprelease.publish.derive.replicate import periods_again
@@ -113,6 +114,13 @@ def test_diff_takes_the_difference_of_two_months_and_not_two_margins() -> None:
     # a year to date less that of the month before is the month: it errs as the month does, by thousandths more
     month = law_of_sum(BandDraw(band=step.series.band, number=4), step.scale, 1).margin(Fraction(95, 100))  # type: ignore[union-attr]  # it has one
     assert sums["visits_ytd"] == pytest.approx(month, abs=5e-3)
+
+
+def test_diff_tells_a_series_by_its_ends() -> None:
+    told = [text_of(_months(at).queries[0].series) for at in (1, 4)]
+
+    assert told[0].startswith("periods 2024-01, sums 3, 12, ytd, minimize relative, band ")
+    assert told[1].startswith("periods 2024-01 to 2024-04, sums 3, 12, ytd, minimize relative, band ")
 
 
 def test_diff_names_what_moved_and_nothing_else() -> None:

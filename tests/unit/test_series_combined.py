@@ -190,13 +190,6 @@ def test_draws_of_earlier_months_that_are_not_there_leave_everything_blank() -> 
     assert all(np.isnan(each.value).all() and set(each.status) == {"blank"} for each in table.measures)
 
 
-def test_a_target_of_sums_along_a_column_is_refused() -> None:
-    ranges = ("    by: [sex]\n", "    by: [sex, age]\n    ranges: {of: age, which: all}\n")
-    found = problems(AGE, ranges, (SERIES, f"{SERIES}\n    target: {{visits: {{margin: 40}}}}"))
-
-    assert [(each.code, each.hint is not None) for each in found] == [("DPR-S762", True)]
-
-
 def test_a_weighted_table_has_sums_along_a_column_of_every_month() -> None:
     weight = (
         "    time: {column: day, type: date}\n",
@@ -342,7 +335,6 @@ def test_tables_of_months_agree_and_are_near_the_truth() -> None:
     ("old", "new", "what"),
     [
         ("queries:\n", "postprocess: [consistent, nonnegative]\nqueries:\n", "postprocess"),
-        (SHORT[1], f"{SHORT[1]}\n    target: {{visits: {{margin: 40}}}}", "target"),
     ],
 )
 def test_what_does_not_add_up_is_refused_beside_a_series_of_marginals(old: str, new: str, what: str) -> None:

@@ -66,6 +66,17 @@ def test_noise_that_will_miss_its_target_in_the_end_is_refused() -> None:
         verify(plan.model_copy(update={"queries": (query.model_copy(update={"goal": target}),)}))
 
 
+def test_a_sum_since_january_that_errs_most_before_december_meets_its_target() -> None:
+    """A band that is made for twelve months alone: eleven of them err more."""
+    weights = ("sums: [3, 12, ytd]", "sums: [12, ytd], minimize: {period: 1, 12: 10000}")
+    plans = [_plan(period, "{visits_ytd: {margin: 100}}", weights) for period in ("2025-11", "2025-12")]
+    told = [_margins(plan)["visits_ytd"] for plan in plans]
+
+    assert told[1] < told[0] <= 100
+    assert told[0] == pytest.approx(100, rel=2e-3)
+    assert all(verify(plan) == plan.loss[plan.certified] for plan in plans)
+
+
 @pytest.mark.parametrize(
     ("target", "code"),
     [

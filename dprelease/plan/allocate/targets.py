@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from dprelease.catalog.series.band import lengths_of
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
-from dprelease.estimate.series import endless_variance, law_in_the_end
+from dprelease.estimate.series import endless_variances, errors_in_the_end, law_in_the_end
 from dprelease.estimate.totals import laws_of_tables
 from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.measures.comparing.comparison import ComparedNumber, compared_named
@@ -50,12 +52,12 @@ def floor_of(
         PlanError: If a target cannot be met at any budget.
     """
     planned = lowered.asked[query]
+    if isinstance(planned, LoweredWorkload) and planned.pure is None:
+        if planned.queries[0].series is not None:
+            return max(_floor_in_the_end(planned, name, candidate, confidence) for name in planned.planned.goal.targets)
+        return _workload_floor(planned, confidence)
     if isinstance(planned, LoweredWorkload):
-        return (
-            _workload_floor(planned, confidence)
-            if planned.pure is None
-            else _tables_floor(planned, candidate, confidence)
-        )
+        return _tables_floor(planned, candidate, confidence)
     place = {draft.id: at for at, draft in enumerate(lowered.drafts)}
 
     def excess(budget: Fraction) -> float:
@@ -75,7 +77,8 @@ def floor_of(
             measure, sums = planned.measures[label], lowered.drafts[fed[0]].worst
             if planned.series is not None:
                 scales = {at: candidate.scale(lowered.drafts[at], budget * parts[at]) for at in set(fed)}
-                margin = _in_the_end(planned, name, [(lowered.drafts[at], scales[at]) for at in fed], confidence)
+                drawn_so = [(lowered.drafts[at], scales[at]) for at in fed]
+                margin = _in_the_end(planned, name, drawn_so, confidence, catalog)
             elif asked is not None:
                 known = {lowered.drafts[at].id: laws[at] for at in parts}
                 margin = _of_comparison(planned, asked, catalog, known, confidence)
@@ -110,28 +113,45 @@ def _of_comparison(
 
 
 def _in_the_end(
-    query: PlannedQuery, name: str, fed: Sequence[tuple[UnscaledStep, Fraction]], confidence: Fraction
+    query: PlannedQuery,
+    name: str,
+    fed: Sequence[tuple[UnscaledStep, Fraction]],
+    confidence: Fraction,
+    catalog: Catalog,
 ) -> float | None:
     """The margin of a number of a series, or of a sum of periods, in a series without end: no period has a larger one.
 
-    So all periods of the series have the noise that the first one was planned with. A count since January errs most in
-    December, and a mean in January, when it is of the fewest rows.
+    So all periods of the series have the noise that the first one was planned with. A sum since January has the length
+    that errs most: that of a mean is January, when it is of the fewest rows.
     """
     series, asked = query.series, query.compare.get(name)
     draws = [(step.series, scale) for step, scale in fed if step.series is not None]
     if series is None or len(draws) < len(fed):
         return None
-    which = 1 if asked is None or asked.sum_of is None else asked.sum_of
-    label, lengths = name if asked is None else asked.measure, lengths_of(which, series.year or 1, series.horizon)
+    label, lengths = name if asked is None else asked.measure, _lengths(query, name)
     quantities, drawn = [step.aggregate.quantity for step, _ in fed], [step.id for step, _ in fed]
+    if query.ranges is not None:
+        ((step, scale),) = fed
+        keys = catalog.tables[query.table].column(query.ranges.of).cells
+        variance = np.array([(step.worst or 1.0) * float(scale) ** 2])
+        error = float(errors_in_the_end(variance, keys, scale, series.band, lengths)[0])
+        return max(1.0, normal_margin(confidence, scale)) * error
     if len(fed) == 1:
         ((draw, scale),) = draws
-        return law_in_the_end(draw, scale, max(lengths)).margin(confidence) * float(quantities[0].grid)
+        return law_in_the_end(draw, scale, lengths).margin(confidence) * float(quantities[0].grid)
     rows, measure = expected_rows(query.expect, query.measures, label), query.measures[label]
-    band = series.band  # of all its draws: that one length is the worst for each of them
-    length = max(lengths, key=lambda each: endless_variance(band, each) / each**2)
-    laws = [law_in_the_end(draw, scale, length) for draw, scale in draws]
+    known = endless_variances(series.band, max(lengths))  # of all its draws: one length is the worst for each of them
+    length = max(lengths, key=lambda each: known[each - 1] / each**2)
+    laws = [law_in_the_end(draw, scale, (length,)) for draw, scale in draws]
     return measure.expected_tested(quantities, laws, confidence, None if rows is None else rows * length, drawn).margin
+
+
+def _lengths(query: PlannedQuery, name: str) -> tuple[int, ...]:
+    """Of how many periods a number of a series can be, in any of its periods."""
+    series, asked = query.series, query.compare.get(name)
+    if series is None or asked is None or asked.sum_of is None:
+        return (1,)
+    return lengths_of(asked.sum_of, series.year or 1, series.horizon)
 
 
 def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:
@@ -143,6 +163,22 @@ def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:
     if smallest >= _ROUND**2:
         return rho
     return Fraction((normal_margin(confidence, Fraction(0)) * error) ** 2 * (1 + _CLOSE))  # too coarse to be normal
+
+
+def _floor_in_the_end(asked: LoweredWorkload, name: str, candidate: Candidate, confidence: Fraction) -> Fraction:
+    """The least rho at which the worst cell of any table, or a sum of its periods, meets a target in every period."""
+    query, target = asked.queries[0], float(asked.planned.goal.targets[name])
+    at_one, lengths = asked.worst(asked.strategy) * float(asked.column), _lengths(query, name)
+    numbers = sum(draft.cells or 0 for draft in asked.drafts)
+
+    def excess(rho: Fraction) -> float:
+        least = min(candidate.scale(draft, rho * (draft.part or 1)) for draft in asked.drafts)
+        variance = np.array([at_one / float(rho) * (1 + _CLOSE)])
+        assert query.series is not None  # noqa: S101 - asked for by the caller
+        error = float(errors_in_the_end(variance, numbers, least, query.series.band, lengths)[0])
+        return max(1.0, normal_margin(confidence, least)) * error / target
+
+    return _least(excess, asked.name)
 
 
 def _tables_floor(asked: LoweredWorkload, candidate: Candidate, confidence: Fraction) -> Fraction:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Column, Hierarchy, Key, Table
-from dprelease.plan.document import Invariant, ReleasePlan
+from dprelease.plan.document import Invariant, PlannedSeries, ReleasePlan
 from dprelease.plan.explain.facts import loss_facts
 
 __all__ = [
@@ -68,6 +68,8 @@ def _plain(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, PlannedSeries):
+        return _plain(_facts_of(value))
     if isinstance(value, Value):
         return _plain({name.replace("_", " "): getattr(value, name) for name in type(value).model_fields})
     if isinstance(value, Mapping):
@@ -76,6 +78,19 @@ def _plain(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(_plain, value))
     return str(value)
+
+
+def _facts_of(series: PlannedSeries) -> dict[str, Any]:
+    """A series by its ends: a list of all of its periods would be all that anybody sees of it."""
+    first, last = series.periods[0], series.periods[-1]
+    return {
+        "periods": first if first == last else f"{first} to {last}",
+        "skipped": series.skipped,
+        "sums": series.sums,
+        "horizon": series.horizon,
+        "minimize": series.minimize,
+        "band": " ".join(map(str, series.band.coefficients)),
+    }
 
 
 def _is_nothing(value: Any) -> bool:

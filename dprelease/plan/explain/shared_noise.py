@@ -10,7 +10,7 @@ from typing import Any
 from dprelease.catalog.series.aims import Aim
 from dprelease.catalog.series.band import SumOf, lengths_of
 from dprelease.catalog.series.best_band import least_variance
-from dprelease.estimate.series import endless_variance
+from dprelease.estimate.series import endless_variances
 from dprelease.plan.document import PlannedSeries, ReleasePlan
 from dprelease.privacy.budget import round_up
 
@@ -37,13 +37,14 @@ def _errors(series: PlannedSeries, which: SumOf) -> Mapping[str, str]:
     lengths = lengths_of(which, series.year or 1, series.horizon)
     year = series.year or 1
     aim = Aim.of(series.minimize, series.sums, year, series.horizon)
+    known = endless_variances(series.band, max(lengths))
 
     def told(variances: list[Fraction]) -> str:
         return round_up(Fraction(math.sqrt(sum(variances) / len(variances))), 4)
 
     return {
         "independent": told([Fraction(each) for each in lengths]),
-        "shared": told([series.band.squared * endless_variance(series.band, each) for each in lengths]),
+        "shared": told([series.band.squared * known[each - 1] for each in lengths]),
         "best": told([Fraction(least_variance(aim, each)) for each in lengths]),
     }
 

@@ -48,6 +48,7 @@ class LoweredWorkload:
         minimize: What is made least.
         pure: Its draws, where they are tables behind discrete Laplace noise, or behind one K-norm draw.
         exchange: The mean variance of a table over what is made least, of the Gaussian strategy, where there is one.
+        column: How many times the square of what a unit moves in one period it moves in all draws of a series.
     """
 
     planned: Workload
@@ -66,6 +67,7 @@ class LoweredWorkload:
     minimize: Minimize = "tables"
     pure: PureDraws | JointDraws | None = None
     exchange: float = 1.0
+    column: Fraction = Fraction(1)
 
     @property
     def name(self) -> str:

@@ -207,8 +207,10 @@ def workload_in_series(lowered: LoweredWorkload, query: QuerySpec, spec: Release
     if series is None or query.series is None:
         raise ValueError("only a query with a series shares noise with other periods")
     told = {"series": series, "compare": _sums(query.series, first.measures)}
+    drafts = tuple(drawn_in_series(each, series, spec.privacy.neighboring) for each in lowered.drafts)
     return replace(
         lowered,
         queries=tuple(each.model_copy(update=told) for each in lowered.queries),
-        drafts=tuple(drawn_in_series(each, series, spec.privacy.neighboring) for each in lowered.drafts),
+        drafts=drafts,
+        column=drafts[0].sensitivity.l2_squared / lowered.drafts[0].sensitivity.l2_squared,
     )

@@ -22,7 +22,7 @@ from statistics import NormalDist
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.plan.document import Feed, Measured, Output, PlannedQuery, ReleasePlan, Step, TotalTable
 from dprelease.plan.verify.reach import require
-from dprelease.plan.verify.series.shared_noise import check_sums
+from dprelease.plan.verify.series.errors_over_periods import check_sums
 
 __all__ = ["check_compared", "feeds_of_totals"]
 

@@ -18,7 +18,7 @@ from dprelease.plan.verify.accuracy import covers, figure, worst_variances
 from dprelease.plan.verify.factor import half_width
 from dprelease.plan.verify.loss import cost_within
 from dprelease.plan.verify.reach import counts_as_said, require
-from dprelease.plan.verify.series.shared_noise import check_table_of_series
+from dprelease.plan.verify.series.errors_over_periods import check_table_of_series
 from dprelease.plan.verify.tables import covers_together
 
 __all__ = ["check_invariants", "check_workloads", "check_zeros", "feeds_of_workloads"]
@@ -170,7 +170,7 @@ def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
         error = math.sqrt(found[workload.place(name)])
         require(name in told, f"{name} has no accuracy")
         if name in shared:
-            check_table_of_series(plan, shared[name], found[workload.place(name)])
+            check_table_of_series(plan, shared[name], found[workload.place(name)], workload.goal.targets)
             continue
         require(
             told[name].steps == tuple(dict.fromkeys(take.step for take in workload.takes)),

@@ -93,12 +93,8 @@ def check_series(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
 
 
 def _check_combined(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
-    """What does not go with draws of combinations of cells: those of `ranges` and `marginals`."""
+    """What does not go with draws of a workload."""
     here: Path = (*at, "series")
-    if query.target and (query.ranges is not None or query.marginals is not None):
-        kind = "marginals" if query.ranges is None else "ranges"
-        says = f"stands beside `series` and `{kind}`, of which the errors of a series without end are not planned for"
-        findings.add("DPR-S762", (*at, "target"), says, "write `share`, the query's part of the budget", here)
     if query.marginals is None:
         return
     if set(spec.postprocess or ("consistent",)) != {"consistent"}:

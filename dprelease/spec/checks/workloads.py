@@ -201,12 +201,13 @@ def _check_measure(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
     elif measure.where is not None:
         findings.add("DPR-S654", (*here, label, "where"), "chooses rows", "write `where` in the query")
     check_published_names(query, all_key_columns(query, spec.hierarchies), at, findings)
+    known = [label, *({} if query.series is None else query.series.named([label]))]
     for name, target in query.target.items():
         at_target = (*at, "target", name)
-        if name != label:
+        if name not in known:
             about = (*here, name)
             findings.add(
-                "DPR-S539", at_target, "is no measure of this query", did_you_mean(name, [label]), about, key=True
+                "DPR-S539", at_target, "is no measure of this query", did_you_mean(name, known), about, key=True
             )
         elif target.relative is not None:
             says = "is a part of `expect`, which a workload has none of"
