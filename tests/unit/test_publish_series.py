@@ -203,6 +203,17 @@ def test_pages_of_a_release_that_replaces_another_say_which_months_were_charged_
     assert told != french
 
 
+def test_months_one_after_the_other_are_told_by_their_ends() -> None:
+    plan = series_plan((SERIES, "series: {from: 2023-11, sums: [2, 3], look_back: 12}"))
+
+    assert "rows of 2023-11 to 2024-02 were read again" in list(shared_words(plan, replaces=False))[1]
+    (query,) = plan.queries
+    assert query.series is not None
+    gap = query.model_copy(update={"series": query.series.model_copy(update={"skipped": ("2023-10",)})})
+    told = list(shared_words(plan.model_copy(update={"queries": (gap,)}), replaces=False))
+    assert "rows of 2023-11, 2023-12, 2024-01, 2024-02 were" in told[1]
+
+
 def test_the_first_period_reads_nothing_again() -> None:
     plan = series_plan((SERIES, "series: {from: 2024-03, sums: [2, 3]}"))
 

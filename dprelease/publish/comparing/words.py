@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from dprelease.estimate import PublishedTable
 from dprelease.measures.comparing.comparison import ALIKE_KINDS
-from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document import PlannedQuery, PlannedSeries, ReleasePlan
 from dprelease.publish.base import ComparedWith, Facts
 from dprelease.publish.comparing.earlier import needed_periods, period_of
 from dprelease.publish.numbers import percent
@@ -59,6 +59,13 @@ def _sums(query: PlannedQuery, shown: Mapping[str, str]) -> Iterator[str]:
             "intervals take into account that the noise is shared.",
             names=", ".join(made),
         )
+
+
+def _told_periods(read: Sequence[str], series: PlannedSeries) -> str:
+    """Periods one after the other by their ends, where none of the series was skipped; else each of them."""
+    if len(read) < 3 or series.skipped:
+        return ", ".join(read)
+    return phrase("{first} to {last}", first=read[0], last=read[-1])
 
 
 def _skipped(query: PlannedQuery) -> Iterator[str]:
@@ -226,13 +233,13 @@ def shared_words(plan: ReleasePlan, *, replaces: bool) -> Iterator[str]:
                 "is charged in full for {periods} again, too, of which it reads the rows.",
                 period=series.periods[-1],
                 name=name,
-                periods=", ".join(read),
+                periods=_told_periods(read, series),
             )
         elif read:
             yield phrase(
                 "For its draw of {name} the rows of {periods} were read again, which was charged with the releases of "
                 "those periods. What was measured for earlier periods is public, and costs nothing to use.",
                 name=name,
-                periods=", ".join(read),
+                periods=_told_periods(read, series),
             )
         yield from _skipped(query)
