@@ -67,7 +67,7 @@ def test_a_theme_is_read_and_stands_in_every_page_of_a_bundle_that_verifies(tmp_
 
 def test_without_a_theme_facts_and_pages_are_as_before() -> None:
     assert '"theme"' not in facts(plan()).canonical()
-    assert "@media screen {" not in render(plan(), measurements(), facts(plan())).files["index.html"].decode()
+    assert "@media screen { :root" not in render(plan(), measurements(), facts(plan())).files["index.html"].decode()
 
 
 @pytest.mark.parametrize(

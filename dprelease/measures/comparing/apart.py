@@ -20,7 +20,6 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from dprelease.measures.base import Measure
 from dprelease.measures.estimates import Noisy
@@ -75,6 +74,8 @@ def p_values_apart(one: NoisyQuotient, two: NoisyQuotient, confidence: Fraction)
         two: The other one, whose draws are independent of those of the first.
         confidence: With which a lower number is told from 0.
     """
+    from scipy.special import ndtr  # takes longer to import than most releases to publish
+
     with np.errstate(invalid="ignore", divide="ignore"):
         pooled = (one.above + two.above) / (one.below + two.below)
         least, most = one.possible
