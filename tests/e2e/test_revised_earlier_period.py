@@ -27,7 +27,11 @@ tables:
       region: {type: text, keys: [n, s]}
       day: {type: date}
 queries:
-  people: {table: people, by: [region], measures: {n: {count: rows}}}
+  people:
+    table: people
+    by: [region]
+    measures: {n: {count: rows}}
+    compare: {more: {measure: n, change_from: previous}}
 derive:
   apart:
     earlier: {before: {query: people, period: previous}}
@@ -67,8 +71,9 @@ def test_the_revision_that_was_newest_then_is_compared_with(tmp_path: Path) -> N
     manifest = january / "manifest.json"
     (told,) = facts
     assert (told["period"], told["revision"]) == ("2024-01", 1)
-    recipe = json.loads((february / "measurements/recipe.json").read_text(encoding="utf-8"))["derived"]
-    assert recipe[0]["earlier"]["before"]["period"] == "2024-01"
+    recipe = json.loads((february / "measurements/recipe.json").read_text(encoding="utf-8"))
+    for taken in (recipe["derived"][0]["earlier"]["before"], recipe["compared"][0]):
+        assert (taken["period"], taken["revision"]) == ("2024-01", 1)
     page = re.sub("<[^>]*>", "", (february / "index.html").read_text(encoding="utf-8"))
     assert "beside 2024-01, as it was published (ledger entry" in page
     assert "revision 1, manifest " + told["manifest"][:12] in page

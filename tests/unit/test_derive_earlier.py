@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -14,6 +15,7 @@ from dprelease.estimate import PublishedTable
 from dprelease.measures.comparing.distances import noise_of_sum
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
+from dprelease.publish.bundle.measurements import recipe_file
 from dprelease.publish.comparing.earlier import EarlierRelease, needed_periods, require_alike, taken_from
 from dprelease.publish.derive import earlier as reading
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, made_again
@@ -262,3 +264,16 @@ def test_measures_that_the_sql_does_not_name_may_come_and_go(plans: tuple[Releas
 def test_an_older_derived_table_keeps_its_text() -> None:
     plan = planned(2024, earlier="{}", sql="select area, kind, n * 2 as twice from people")
     assert "earlier" not in plan.derive[0].canonical()
+
+
+def test_a_recipe_says_which_publication_of_an_earlier_period_is_taken(plans: tuple[ReleasePlan, ReleasePlan]) -> None:
+    """The first one is said by its period alone, as ever; a revised or restated one by its number too."""
+    plan, other = plans
+    before = measured(other, cells(2), np.random.default_rng(1))
+    taken = taken_from(plan, other, before, "2023", "0" * 64, 1)
+    assert recipe_file(plan, {"2023": taken}) == recipe_file(plan)
+    for told in ({"revision": 2}, {"restatement": 1}, {"revision": 1, "restatement": 3}):
+        head = other.release.model_copy(update=told)
+        changed = taken.model_copy(update={"plan": other.model_copy(update={"release": head})})
+        (derived,) = json.loads(recipe_file(plan, {"2023": changed}))["derived"]
+        assert derived["earlier"]["before"] == {"query": "people", "period": "2023", "measurements": "earlier/"} | told

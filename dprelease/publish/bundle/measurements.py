@@ -10,6 +10,7 @@ column says of which step a row is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,11 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.publish.bundle.read_tables import Kind, csv_columns
 from dprelease.publish.bundle.recipe import recipe
+from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons, recipe_of_derived
+from dprelease.publish.bundle.recipe_of_series import recipe_of_series
 from dprelease.publish.bundle.research import research_files
 from dprelease.publish.bundle.step_files import RECIPE, StepLayout, steps_by_file, steps_layouts
+from dprelease.publish.comparing.earlier import EarlierRelease
 from dprelease.publish.csv_text import (
     csv_quoted,
     escapes,
@@ -67,7 +71,11 @@ def _selection(step: str, keys: Keys) -> Measurement:
     return Measurement(step, np.ones(len(held), dtype=np.int64), keys=held)
 
 
-def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Files:
+def measurement_files(
+    plan: ReleasePlan,
+    measurements: Mapping[str, Measurement],
+    earlier: Mapping[str, EarlierRelease] = MappingProxyType({}),
+) -> Files:
     """``measurements/<step>.csv`` for every step that shares no file, those of the others, and what the plan decides.
 
     A file has the key columns of its step (before them, where it is shared, a column with the step's id), with text in
@@ -78,9 +86,10 @@ def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]
     Args:
         plan: That was measured.
         measurements: By step, as :func:`as_published` gives them; of the sizes that the plan says.
+        earlier: By period, what is taken of earlier releases; the recipe says which publications these are.
     """
     found = {file: pack(_blocks(plan, inside, measurements)) for file, inside in steps_by_file(plan).items()}
-    return Files({**found, RECIPE: recipe_file(plan), **research_files(plan)})
+    return Files({**found, RECIPE: recipe_file(plan, earlier), **research_files(plan)})
 
 
 def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, Measurement]:
@@ -114,7 +123,9 @@ def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, 
     return {step.id: found[step.id] for step in plan.measured}
 
 
-def seen_measurements(plan: ReleasePlan, manifest: Manifest) -> Files:
+def seen_measurements(
+    plan: ReleasePlan, manifest: Manifest, earlier: Mapping[str, EarlierRelease] = MappingProxyType({})
+) -> Files:
     """The files of the measurements of a bundle that :func:`measurements_in` has read, known by their hashes.
 
     It made every one of them again and compared it, so that nobody needs to do so once more. What the plan decides
@@ -123,10 +134,11 @@ def seen_measurements(plan: ReleasePlan, manifest: Manifest) -> Files:
     Args:
         plan: The plan of the bundle.
         manifest: Its manifest, whose hashes are those of the files that were read.
+        earlier: By period, what it took of earlier releases.
     """
     told = {path: manifest.files[path] for path in steps_by_file(plan)}
     found: dict[str, Data] = {path: HashedFile(each.bytes, each.sha256, ()) for path, each in told.items()}
-    return Files({**found, RECIPE: recipe_file(plan), **research_files(plan)})
+    return Files({**found, RECIPE: recipe_file(plan, earlier), **research_files(plan)})
 
 
 def measurement_columns(
@@ -167,12 +179,15 @@ def _wrong(file: str, why: str) -> CheckFailed:
     return CheckFailed(f"{file}: {why}", hint="ask the curator for the original bundle", code="DPR-C110")
 
 
-def recipe_file(plan: ReleasePlan) -> bytes:
-    """``measurements/recipe.json``, which the plan alone decides."""
+def recipe_file(plan: ReleasePlan, earlier: Mapping[str, EarlierRelease] = MappingProxyType({})) -> bytes:
+    """``measurements/recipe.json``, which the plan decides, and which publications of earlier periods it takes."""
     layouts = steps_layouts(plan)
     files = {name: layout.file for name, layout in layouts.items()}
     columns = {name: layout.header for name, layout in layouts.items()}
     content = recipe(plan, files, columns, {name: layout.shared for name, layout in layouts.items()})
+    content |= {"derived": recipe_of_derived(plan, earlier)}
+    content |= {"compared": compared} if (compared := recipe_of_comparisons(plan, earlier)) else {}
+    content |= {"series": series} if (series := recipe_of_series(plan, earlier)) else {}
     return (dumps(content) + "\n").encode()
 
 

@@ -160,7 +160,7 @@ def bundle_files(
         derived = derived_tables(shown, summed, inputs, seed_of(measurements), earlier)
         tables = compared_tables(shown, tables, inputs, earlier)
     with _making("measurements/"):
-        measured = measurement_files(shown, measurements) if measured is None else measured
+        measured = measurement_files(shown, measurements, earlier) if measured is None else measured
     published = (*rounded_tables(shown, tables), *derived)
     if most_rows is not None:
         published = tuple(each.first(most_rows) for each in published)

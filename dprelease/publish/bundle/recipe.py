@@ -21,8 +21,6 @@ from dprelease.publish.accounting.glossary import described, post_processing
 from dprelease.publish.accounting.plan_words import quantity_words
 from dprelease.publish.base import measure_names
 from dprelease.publish.bundle.recipe_of_classes import CLASS_WORDS, recipe_of_classes
-from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons, recipe_of_derived
-from dprelease.publish.bundle.recipe_of_series import recipe_of_series
 from dprelease.publish.combined.along import step_of_sums
 from dprelease.publish.measured import TOP_K
 
@@ -142,7 +140,7 @@ def variance_of(step: Step) -> str | None:
 def recipe(
     plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Sequence[str]], shared: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The content of ``recipe.json``, which follows from the plan alone.
+    """The content of ``recipe.json`` that follows from the plan alone, and looks at no earlier release.
 
     Args:
         plan: That was measured.
@@ -170,13 +168,10 @@ def recipe(
         "steps": [_step(step, places[step.id]) for step in plan.steps],
         "queries": [_query(plan, query) for query in plan.queries],
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
-        "derived": recipe_of_derived(plan),
         "post_processing": list(post_processing(plan)),
         **({"workloads": [_workload(plan, each) for each in plan.workloads]} if plan.workloads else {}),
-        **({"compared": compared} if (compared := recipe_of_comparisons(plan)) else {}),
         **({"ranges": ranges} if ranges else {}),
         **({"totals": totals} if totals else {}),
-        **({"series": series} if (series := recipe_of_series(plan)) else {}),
         **({"classes": classes} if classes else {}),
         **({"invariants": exact} if exact else {}),
     }

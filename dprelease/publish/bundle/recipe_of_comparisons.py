@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.comparing.earlier import FOLDER, period_of
+from dprelease.publish.comparing.earlier import FOLDER, EarlierRelease, period_of, publication_told
 
 __all__ = ["recipe_of_comparisons", "recipe_of_derived"]
 
@@ -18,7 +19,7 @@ _COMPARED = {
 }
 
 
-def recipe_of_comparisons(plan: ReleasePlan) -> list[dict[str, Any]]:
+def recipe_of_comparisons(plan: ReleasePlan, taken: Mapping[str, EarlierRelease]) -> list[dict[str, Any]]:
     """The columns that are made of published numbers, before any of these is rounded."""
     found = []
     for query in (each for each in plan.queries if each.series is None):
@@ -35,7 +36,7 @@ def recipe_of_comparisons(plan: ReleasePlan) -> list[dict[str, Any]]:
                     "formula": _COMPARED[asked.kind].format(whole=asked.whole),
                     "blank": [] if of_count else ["the number below is less than one step of its grid"],
                     **({"total": list(asked.share_of)} if asked.share_of is not None else {}),
-                    **({"period": period_of(plan, asked)} if asked.period else {}),
+                    **(publication_told(period_of(plan, asked), taken) if asked.period else {}),
                     **({"group": list(asked.difference_from)} if asked.difference_from else {}),
                     **({"rounded_to": str(base)} if base is not None else {}),
                 }
@@ -43,12 +44,16 @@ def recipe_of_comparisons(plan: ReleasePlan) -> list[dict[str, Any]]:
     return found
 
 
-def recipe_of_derived(plan: ReleasePlan) -> list[dict[str, Any]]:
+def recipe_of_derived(plan: ReleasePlan, taken: Mapping[str, EarlierRelease]) -> list[dict[str, Any]]:
     """The SQL of derived tables; of tables of earlier periods what it calls them, and where their measurements are."""
     found = []
     for derived in plan.derive:
         earlier = {
-            name: {"query": each.query, "period": each.period_in(plan.release.period), "measurements": f"{FOLDER}/"}
+            name: {
+                "query": each.query,
+                **publication_told(each.period_in(plan.release.period), taken),
+                "measurements": f"{FOLDER}/",
+            }
             for name, each in derived.earlier.items()
         }
         found.append({"name": derived.name, "sql": derived.sql, **({"earlier": earlier} if earlier else {})})

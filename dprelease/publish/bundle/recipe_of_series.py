@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dprelease.estimate.series import PARTS
 from dprelease.measures.text import FormulaTerm
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.comparing.earlier import EarlierRelease, publication_told
 
 __all__ = ["recipe_of_series"]
 
@@ -43,7 +45,7 @@ _MADE = (
 )
 
 
-def recipe_of_series(plan: ReleasePlan) -> list[dict[str, Any]]:
+def recipe_of_series(plan: ReleasePlan, taken: Mapping[str, EarlierRelease]) -> list[dict[str, Any]]:
     """The queries whose periods share their noise."""
     found = []
     for name, query in {query.workload or query.name: query for query in plan.queries if query.series}.items():
@@ -62,10 +64,13 @@ def recipe_of_series(plan: ReleasePlan) -> list[dict[str, Any]]:
             }
             for number, asked in query.compare.items()
         ]
+        told = [publication_told(period, taken) for period in series.periods]
+        replaced = [each for each in told if len(each) > 1]
         found.append(
             {
                 "query": name,
                 "periods": list(series.periods),
+                **({"replaced": replaced} if replaced else {}),
                 "band": list(series.band.coefficients),
                 "draws": [
                     {"measure": label, "step": step.id, "grid": str(step.parts[0].grid), "scale": str(step.scale)}

@@ -34,6 +34,7 @@ __all__ = [
     "needed_periods",
     "needed_tables",
     "period_of",
+    "publication_told",
     "require_alike",
     "taken_from",
 ]
@@ -169,6 +170,13 @@ def compared_with(earlier: EarlierRelease) -> ComparedWith:
         revision=head.revision,
         restatement=head.restatement,
     )
+
+
+def publication_told(period: str | None, earlier: Mapping[str, EarlierRelease]) -> dict[str, Any]:
+    """An earlier period and, where that is not its first publication, which one is taken: what a recipe says of it."""
+    head = earlier[period].plan.release if period in earlier else None
+    numbers = {} if head is None else {"revision": head.revision, "restatement": head.restatement}
+    return {"period": period, **{name: number for name, number in numbers.items() if number}}
 
 
 def require_alike(plan: ReleasePlan, earlier: ReleasePlan, period: str) -> None:

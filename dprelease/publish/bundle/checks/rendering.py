@@ -74,7 +74,7 @@ def render_again(bundle: OpenedBundle) -> Rendered:
         return _failed(f"nothing can be made again: {missing} cannot be read" if missing else why)
     other = _other_versions(bundle.manifest.rendered_with, renderers(), simulated=bool(bundle.shown.derive))
     try:
-        files = seen_measurements(bundle.shown, bundle.manifest)
+        files = seen_measurements(bundle.shown, bundle.manifest, bundle.earlier)
         with only_hashed():
             again = bundle_files(plan, measured, facts, bundle.look, bundle.sound, files, bundle.earlier)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
