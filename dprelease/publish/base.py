@@ -47,6 +47,7 @@ __all__ = [
     "safe_path",
     "table_names",
     "tested_measures",
+    "with_period",
 ]
 
 NOTICE = marked("REHEARSAL ON MADE-UP DATA - NOT A RELEASE")
@@ -340,3 +341,12 @@ def public_rows(plan: ReleasePlan, query: PlannedQuery) -> Rows | None:
         declared = map(plan.catalog.tables[query.table].column, query.by)
         return full_product(plan.keys(query)).without(query.totals.left_out(tuple(declared)))
     return full_product(plan.keys(query)).without(left_out_of(query, plan.catalog))
+
+
+def with_period(title: str, period: str) -> str:
+    """A title with its period, which an author may have written at its end.
+
+    >>> [with_period(title, "2013-12") for title in ("Departures", "Departures in 2013-12")]
+    ['Departures, 2013-12', 'Departures in 2013-12']
+    """
+    return title if title.endswith(period) else f"{title}, {period}"

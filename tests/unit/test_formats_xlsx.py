@@ -11,16 +11,18 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import openpyxl
 import pytest
 from openpyxl.utils.escape import unescape
 
+from dprelease.estimate import FigureRules
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.formats import xlsx
 from dprelease.publish.formats.datapackage import csv_files
-from dprelease.publish.formats.workbook import held, markup_names, sheet_names
+from dprelease.publish.formats.signed_cells import signed_statuses
+from dprelease.publish.formats.workbook import Field, Sheet, held, markup_names, sheet_names, workbook_bytes
 from dprelease.publish.formats.xlsx import WORKBOOK, sheets_of, xlsx_files
 from tests.unit.formats_example import HOSTILE, LABELS, chosen, hostile, plain, whole
 
@@ -167,6 +169,34 @@ def test_missing_numbers_say_why_in_words() -> None:
     assert [rows[-1][name] for name in ("visits", "users", "average")] == ["[w]"] * 3
     assert rows[-1]["visits: status"] == "withheld [w]"
     assert "[w]" not in rows[0].values()
+
+
+def test_digits_of_keys_stand_in_no_groups_and_those_of_numbers_do() -> None:
+    """1001 is a county, and no 1,001."""
+    fields = [Field("county", [1001], "code"), Field("crashes", [1001], 0), Field("share", [1.5], 2)]
+    sheet = Sheet(name="a", title="A", lines=[], table="a", fields=fields)
+    data = workbook_bytes([sheet], title="", author="", created="")
+    shown = [cell.number_format for cell in list(opened(data)["a"].rows)[-1]]
+    assert shown == ["0", "#,##0", "#,##0.00"]
+    keyed = [each.fields[0].decimals for each in sheets_of(case("plain")[0], {})[3:]]
+    assert keyed
+    assert set(keyed) == {"code"}
+
+
+def test_numbers_to_be_used_with_care_are_called_so_in_their_status() -> None:
+    measure = next(measure for table in plain().tables for measure in table.measures)
+    figures = FigureRules(symbols={"caution": "[caution]", "low": "[low]"})
+    told: list[Literal["caution"]] = ["caution"] * len(measure.status)
+    careful = replace(measure, status=told, low=None, never=None)
+    assert set(signed_statuses(careful, [False] * len(measure.status), figures)) == {"use with care [caution]"}
+
+
+def test_a_title_that_has_the_period_says_it_once() -> None:
+    content = plain()
+    period = content.plan.release.period
+    told = content.plan.release.model_copy(update={"title": f"Incomes in {period}"})
+    book = opened(made(replace(content, plan=content.plan.model_copy(update={"release": told}))))
+    assert book.properties.title == book["Cover"]["A1"].value == f"Incomes in {period}"
 
 
 def test_notes_explain_shorthand_measures_and_clips() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -106,6 +107,13 @@ def test_a_feed_has_what_atom_demands_and_a_correction_says_why() -> None:
     assert [each.get("href") for each in first.findall(f"{ATOM}link")] == ["2024-03/index.html", "a%20b/x.json"]
     again = ElementTree.fromstring(feed([entry(3)], "Other title", "regional-monitor"))
     assert again.findtext(f"{ATOM}id") == root.findtext(f"{ATOM}id")  # whatever comes later
+
+
+def test_a_keyword_that_is_the_name_of_the_product_is_one_category() -> None:
+    made = entry(3)
+    told = replace(made.told, keywords=("income", made.name, "income"))
+    root = ElementTree.fromstring(feed([replace(made, told=told)], "Releases", ""))
+    assert [each.get("term") for each in root.iter(f"{ATOM}category")] == [made.name, "income"]
 
 
 def test_an_empty_feed_is_still_one() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, timedelta
 
 from dprelease.plan.document import CatalogueEntry, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
-from dprelease.publish.base import NOTICE, Facts
+from dprelease.publish.base import NOTICE, Facts, with_period
 from dprelease.publish.html_text import moment_of
 from dprelease.spec.fields.published.catalogued import LICENCES
 from dprelease.spec.period import span
@@ -149,5 +149,5 @@ def _citation(publisher: str, issued: str, title: str, period: str, version: str
     """
     year = f" ({issued[:4]})" if issued else ""
     who = f"{publisher}{year}. " if publisher else f"{year.strip()}. " if year else ""
-    what = title if title.endswith(period) else f"{title}, {period}"
+    what = with_period(title, period)
     return f"{who}{what}. {phrase('Version {version}.', version=version)}{f' {identifier}' if identifier else ''}"

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 from xml.sax.saxutils import escape, quoteattr
 
-from dprelease.publish.base import Facts
+from dprelease.publish.base import Facts, with_period
 from dprelease.publish.catalogue.entry import Told
 from dprelease.publish.html_text import moment_of, visible
 from dprelease.words import phrase, spoken
@@ -81,7 +81,7 @@ def _entry(each: Entry) -> list[str]:
     moment = _time(_moment(facts) or _NEVER)
     reason = "" if facts.restates is None else phrase("Correction: {reason}.", reason=facts.restates.reason) + " "
     version = phrase("Version {version}.", version=told.version)
-    title = told.title if told.title.endswith(each.period) else f"{told.title}, {each.period}"
+    title = with_period(told.title, each.period)
     return [
         "<entry>",
         f"<id>{_identity('entry', facts.ledger_id, facts.ledger_hash)}</id>",
@@ -89,8 +89,7 @@ def _entry(each: Entry) -> list[str]:
         f"<published>{moment}</published>",
         f"<updated>{moment}</updated>",
         *([f"<author><name>{_text(told.publisher)}</name></author>"] if told.publisher else []),
-        f"<category term={quoteattr(each.name)}/>",
-        *(f"<category term={quoteattr(visible(word))}/>" for word in told.keywords),
+        *(f"<category term={quoteattr(word)}/>" for word in dict.fromkeys((each.name, *map(visible, told.keywords)))),
         f'<link rel="alternate" type="text/html" href={quoteattr(quote(each.href))}/>',
         *_enclosure(each),
         f"<summary>{_text(f'{reason}{version} {told.description}')}</summary>",

@@ -15,7 +15,7 @@ __all__ = ["legend_lines", "missing_signs", "signed_statuses"]
 
 _STATUSES = {
     "ok": marked("ok"),
-    "caution": marked("caution {sign}"),
+    "caution": marked("use with care {sign}"),
     "unreliable": marked("unreliable {sign}"),
     "withheld_as": marked("withheld as unreliable {sign}"),
     "withheld": marked("withheld {sign}"),

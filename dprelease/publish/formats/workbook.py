@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 from xlsxwriter import Workbook
 from xlsxwriter.utility import xl_col_to_name, xl_range
@@ -103,12 +103,13 @@ class _Styles:
         self.wrapped = workbook.add_format({"text_wrap": True, "valign": "top"})
         self.header = workbook.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
         self.link = workbook.get_default_url_format()
-        self._numbers: dict[int | None, Any] = {}
+        self._numbers: dict[int | Literal["code"] | None, Any] = {}
 
-    def number(self, decimals: int | None) -> Any:
-        """The format of numbers with so many decimals."""
+    def number(self, decimals: int | Literal["code"] | None) -> Any:
+        """The format of numbers with so many decimals, and of codes, whose digits stand in no groups."""
         if decimals not in self._numbers:
-            shown = "General" if decimals is None else "#,##0" + ("." + "0" * decimals if decimals else "")
+            grouped = "#,##0" + ("." + "0" * decimals if isinstance(decimals, int) and decimals else "")
+            shown = "General" if decimals is None else "0" if decimals == "code" else grouped
             self._numbers[decimals] = self._workbook.add_format(
                 {"num_format": shown, "valign": "top", "align": "right", "text_wrap": True}
             )
@@ -238,13 +239,14 @@ class Field:
     Attributes:
         header: Unique in its table where capitals do not count.
         cells: Texts, numbers, or both; no number is NaN or infinite.
-        decimals: Shown of its numbers; None: as many as there are.
+        decimals: Shown of its numbers; None: as many as there are; ``code``: whole numbers that count nothing, such as
+            keys, so that 1001 is not 1,001.
         links: Names of sheets that the cells lead to, one each; empty: none.
     """
 
     header: str
     cells: Sequence[Cell]
-    decimals: int | None = None
+    decimals: int | Literal["code"] | None = None
     links: Sequence[str] = ()
 
 

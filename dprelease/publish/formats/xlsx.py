@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import FigureRules, PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery
-from dprelease.publish.base import NOTICE, Content, key_as_text
+from dprelease.publish.base import NOTICE, Content, key_as_text, with_period
 from dprelease.publish.columns import P_VALUE, SAMPLING_ERROR, TOTAL_MARGIN, UNADJUSTED
 from dprelease.publish.figure_words import notes_on_numbers, suppressed
 from dprelease.publish.formats.cube import numbers_of, parts_of
@@ -34,7 +35,7 @@ __all__ = ["WORKBOOK", "sheets_of", "xlsx_files"]
 WORKBOOK = "tables/workbook.xlsx"
 NO_ESTIMATE, UNRELIABLE, WITHHELD = "[x]", "[u]", "[w]"  # of plans from before they had signs of their own
 _EXPLAINED = marked("[x] no estimate, [u] unreliable and [w] withheld are explained in sheet {notes}.")
-Columns = list[tuple[str, Sequence[Cell], int | None]]
+Columns = list[tuple[str, Sequence[Cell], int | Literal["code"] | None]]
 SHEET_COLUMNS = 16_384
 MOST_ROWS = 1_000_000  # of a table in the workbook; a sheet has 1,048,576
 MOST_CELLS = 8_000_000  # of a workbook, which takes programs minutes to open beyond
@@ -73,7 +74,7 @@ def _workbook(content: Content, files: Mapping[str, bytes]) -> bytes:
     release = content.plan.release
     return workbook_bytes(
         sheets_of(content, files),
-        title=f"{release.title or release.name}, {release.period}",
+        title=with_period(release.title or release.name, release.period),
         author=release.curator,
         created=content.facts.reserved_at,
     )
@@ -126,6 +127,8 @@ def _first_sheets(
 
 def _title(content: Content) -> str:
     release = content.plan.release
+    if release.title.endswith(release.period):
+        return release.title
     return phrase("{title}, period {period}", title=release.title or release.name, period=release.period)
 
 
@@ -272,9 +275,9 @@ def _fields(content: Content, table: PublishedTable) -> list[Field]:
 
     What was moved after it was estimated has the estimate behind these.
     """
-    fields: list[tuple[str, Sequence[Cell], int | None]] = []
+    fields: Columns = []
     for column, keys in zip(table.key_columns, table.keys, strict=True):
-        fields.append((column.shown, _keys(column, keys), 0))
+        fields.append((column.shown, _keys(column, keys), "code"))
         if any(label != code for code, label in column.labels.items()):
             words = phrase("{name}: label", name=column.shown)
             fields.append((words, [_label(column, key) for key in keys], None))
