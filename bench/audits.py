@@ -32,7 +32,7 @@ is known to see](planted-faults.md).
 {said}
 """
 _CANARIES = """Canaries prove little of such claims, and cannot do more in that time: a reading of a table has no more
-of them than there are units that move no number together, takes a tenth to half a second of processor time, and of a
+of them than there are units that move no number together, and each reading writes files and reads them anew. Of a
 claim of 1 that every canary shows in full about {some:,} guesses prove a tenth and {half:,} a half, for a breach must
 be false as seldom as of all other tests. What they are there for are faults of the reading that betray who is in a
 table: {sure} right guesses of {sure} prove 1 and more."""

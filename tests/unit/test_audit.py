@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from itertools import pairwise
@@ -14,6 +15,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from dprelease.audit import MISS
+from dprelease.audit.audit import OF_CANARIES, TINY
 from dprelease.audit.bounds import (
     epsilon_of_event,
     epsilon_of_guesses,
@@ -132,6 +134,30 @@ def test_right_guesses_prove_what_the_theorem_says(right: int, guesses: int, can
 
     assert 0 < proved < most
     assert chance(proved) <= 1e-6 < chance(proved + most / 390)
+
+
+def test_the_page_of_audits_tells_how_many_guesses_prove_what() -> None:
+    """By SciPy's binomial tail of as many right ones as a claim of 1 has on average; windows of delta are below 1.
+
+    What the bound proves is rounded down, by less than a hundredth of the guesses.
+    """
+    page = " ".join((Path(__file__).resolve().parents[2] / "docs/audits.md").read_text(encoding="utf-8").split())
+    told = re.search(r"about ([\d,]+) guesses prove a tenth and ([\d,]+) a half", page)
+    sure = re.search(r"(\d+) right guesses of (\d+) prove 1 and more", page)
+    assert told is not None
+    assert sure is not None
+    assert sure[1] == sure[2]
+
+    def first(epsilon: float, right: float) -> int:
+        """The fewest guesses of which so large a part is right seldom enough."""
+        guesses = np.arange(1, 2000)
+        tail = stats.binom.sf((right * guesses).astype(int) - 1, guesses, 1 / (1 + np.exp(-epsilon)))
+        return int(guesses[tail + 2 * guesses * float(TINY) <= MISS * OF_CANARIES][0])
+
+    for text, epsilon in zip(told.groups(), (0.1, 0.5), strict=True):
+        fewest = first(epsilon, np.e / (1 + np.e))
+        assert fewest <= int(text.replace(",", "")) <= 1.01 * fewest
+    assert int(sure[1]) == first(1.0, 1.0)
 
 
 def test_guesses_by_coins_prove_nothing_and_deltas_take_their_part() -> None:

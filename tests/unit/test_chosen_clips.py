@@ -18,6 +18,7 @@ from dprelease.ledger import Ledger, StepKey
 from dprelease.noise import Exact, ExactHistogram, ExponentialClip, Measurement
 from dprelease.noise.mechanisms.clip import clip_levels
 from dprelease.plan.document import Batch, ReleasePlan
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.accounting.clips import clip_facts, clip_lines
 from dprelease.publish.bundle.measurements import measurement_files, measurements_in
 from dprelease.publish.measured import published_tables
@@ -70,6 +71,38 @@ def test_the_choice_is_drawn_first_and_alone_in_its_pass() -> None:
     assert own == 2
     assert clip.share == Fraction(2, 3) / 10
     assert clip.above == math.ceil(2 * 3 * math.sqrt(summed.law.variance) / PARTS)
+
+
+CLIPPED = "clip: {private: true, within: [0, 500000]}"
+SHARED = f"""\
+  first:
+    table: people
+    by: [region]
+    share: 10
+    measures: {{total: {{sum: income, {CLIPPED}}}}}
+  second:
+    table: people
+    by: [region]
+    measures:
+      earners: {{count: income}}
+      average: {{mean: income, {CLIPPED}}}
+"""
+"""Two sums of one clip: where a unit is replaced, a total and a mean are better off with a draw of their own each."""
+
+
+def test_a_clip_of_two_sums_leaves_as_many_rows_as_the_noisier_one_wants() -> None:
+    head = CHOSEN.partition("  income:\n    table")[0]
+    plan = plan_of(head.replace("  budget:", "  neighboring: replace_one\n  budget:") + SHARED)
+    (clip,) = (step for step in plan.steps if step.is_clip)
+    wanted = [
+        math.ceil(2 * 3 * math.sqrt(step.law.variance) / PARTS) for step in plan.steps if step.clipped_by == clip.id
+    ]
+    assert len(wanted) == 2
+    assert clip.above == max(wanted) > 3 * min(wanted)
+    verify(plan)
+    fewer = clip.model_copy(update={"above": min(wanted)})
+    with pytest.raises(BrokenPromiseError, match="other rows above its clip"):
+        verify(plan.model_copy(update={"steps": tuple(fewer if each is clip else each for each in plan.steps)}))
 
 
 @pytest.mark.parametrize("dies_at", [1, 2])

@@ -12,13 +12,16 @@ import numpy as np
 import pytest
 
 from dprelease.errors import PlanError, PublishError
-from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
+from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Measurement
 from dprelease.noise.mechanisms.exponential import ScoreLaw
 from dprelease.plan.document import Derived
 from dprelease.publish import Publication, check_publishable, render
 from dprelease.publish.derive.replicate import noise_of
 from dprelease.publish.derive.sql import check_derive
+from dprelease.publish.derive.tables import derived_tables
 from dprelease.publish.derive.terms import Columns
+from dprelease.publish.measured import inputs_of, queries_as_tables
+from tests.planned import plan_of as planned
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts
 
@@ -170,6 +173,45 @@ def test_a_quantile_has_no_law_and_so_no_margin() -> None:
     found = derived("select country, new, average - middle_q50 as gap, visits as n from countries where middle_q90 > 0")
     assert found[0]["gap"] == "0.0"
     assert {row["gap_margin"] + row["gap_se"] + row["n_margin"] for row in found} == {""}
+
+
+COUNTED = """
+dprelease: 1
+release: {name: incomes, period: 2024}
+privacy:
+  unit: {entity: person}
+  budget: {epsilon: 1, delta: 1e-9}
+tables:
+  people:
+    account: people
+    source: {file: people.csv}
+    columns:
+      sex: {type: text, keys: [f, m]}
+      income: {type: integer, range: [0, 30]}
+queries:
+  middle:
+    table: people
+    by: [sex]
+    measures:
+      earners: {count: income}
+      income: {quantiles: income, at: [0.1, 0.5, 0.9], clip: [0, 30], from: counts}
+derive:
+  d: {sql: "select sex, earners * 2 as twice, income_q50 - earners as gap from middle"}
+"""
+
+
+def test_a_quantile_from_counts_has_no_margin_either_and_takes_none_from_what_stands_beside_it() -> None:
+    """Its draw is of all classes: drawn again as one number in each cell, it would be none, and nothing be published."""
+    plan = planned(COUNTED)
+    drawn = {step.id: Measurement(step.id, np.full(step.numbers or 0, 5000, dtype=np.int64)) for step in plan.steps}
+    inputs = inputs_of(plan, drawn)
+    (counts, *_), (table,) = plan.steps, derived_tables(plan, queries_as_tables(plan, inputs), inputs, seed=1)
+    assert any(part.is_counted for step in plan.steps for part in step.parts)
+    twice, gap = table.measures
+    assert twice.value.tolist() == [10_000, 10_000]
+    assert twice.standard_error == pytest.approx(np.full(2, 2 * counts.law.variance**0.5), rel=0.1)
+    assert np.isfinite(gap.value).all()
+    assert np.isnan([gap.margin, gap.standard_error]).all()
 
 
 def test_a_row_that_many_replicates_do_not_have_has_no_margin() -> None:

@@ -16,6 +16,7 @@ from dprelease.noise import Exact, Measurement
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain.series_terms import differing_terms
 from dprelease.plan.verify.whole_plan import verify
+from dprelease.publish.combined.tables_of_series import errors_over_periods, tables_of_series
 from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.release.draw import hidden
 from tests.planned import half_sensitivity
@@ -329,6 +330,30 @@ def test_tables_of_months_agree_and_are_near_the_truth() -> None:
                 assert float((np.abs(found[name].value - true) / found[name].standard_error).max()) < 7
         by_both = before["visits__sex__age"].reshape(SHAPE)
         assert np.abs(by_both.sum(axis=1) - before["visits__sex"]).max() < 0.005 * (at + 1)
+
+
+def test_errors_of_every_sum_are_of_its_own_periods_alone() -> None:
+    """By the tables themselves: what they are with errors on every draw, less what they are without."""
+    plan, chance = crossed(), np.random.default_rng(11)
+    (workload,) = plan.workloads
+    sizes = {step.id: step.cells or 0 for step in plan.steps}
+    numbers, errors = (
+        {name: [chance.integers(-most, most, size) for _ in MONTHS] for name, size in sizes.items()}
+        for most in (10**8, 10**5)
+    )
+    moved = {name: [one + other for one, other in zip(numbers[name], errors[name], strict=True)] for name in sizes}
+    names = {f"visits__{name}" for name in SETS}
+    before, after = (tables_of_series(plan, workload, each, names) for each in (numbers, moved))
+
+    found = errors_over_periods(plan, workload, names, errors, 1)
+
+    assert found.keys() == names
+    for name, table in before.items():
+        assert list(found[name]) == ["visits", "visits_last_2", "visits_ytd"]
+        for one, other in zip(table.measures, after[name].measures, strict=True):
+            told = found[name][one.name]
+            assert np.abs(told).max() > 1
+            assert np.abs(other.value - one.value - told).max() < 0.005  # periods are rounded to parts
 
 
 @pytest.mark.parametrize(
