@@ -289,11 +289,11 @@ def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_i
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_an_empty_table_has_the_shape_of_a_full_one(kind: str, shape: str, null_id: str, tmp_path: Path) -> None:
     table = visits(shape, null_id=null_id, bounds=TABLE_BOUNDS)
-    some = GROUPINGS[1:2] if shape in STATISTICAL else GROUPINGS  # their rows are a CSV's once they are read
+    groupings = GROUPINGS[1:2] if shape in STATISTICAL else GROUPINGS  # their rows are a CSV's once they are read
     write(tmp_path / "full", table, good_rows())
     write(tmp_path / "empty", table, [])
-    *full, _ = answers(kind, tmp_path / "full", table, some)
-    *empty, keys = answers(kind, tmp_path / "empty", table, some)
+    *full, _ = answers(kind, tmp_path / "full", table, groupings)
+    *empty, keys = answers(kind, tmp_path / "empty", table, groupings)
     assert keys == []
     for some, none in zip(full, empty, strict=True):
         for old, new in zip(some, none, strict=True):

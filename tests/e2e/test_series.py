@@ -210,7 +210,7 @@ def test_all_months_are_one_page_and_one_file(released: Path) -> None:
         rows = list(csv.DictReader(file))
 
     assert rows == [{"period": period, **row} for period in MONTHS for row in _table(released, period)]
-    assert "The periods share their noise since 2024-01" in page
+    assert 'The periods share their noise since <bdi><span class="short">2024-01</span></bdi>' in page
     assert "visits since the beginning of the year" in page
     assert page.count("<polyline") == 2 * 3  # each sex by months, two months and since January; there are no six months
 

@@ -174,7 +174,7 @@ def compared_with(earlier: EarlierRelease) -> ComparedWith:
 
 def publication_told(period: str | None, earlier: Mapping[str, EarlierRelease]) -> dict[str, Any]:
     """An earlier period and, where that is not its first publication, which one is taken: what a recipe says of it."""
-    head = earlier[period].plan.release if period in earlier else None
+    head = earlier[period].plan.release if period is not None and period in earlier else None
     numbers = {} if head is None else {"revision": head.revision, "restatement": head.restatement}
     return {"period": period, **{name: number for name, number in numbers.items() if number}}
 
