@@ -57,6 +57,9 @@ def test_from_answers_at_the_source_to_a_verified_estimate(tmp_path: Path) -> No
 
     command(tmp_path, "run", "spec.yaml", "--direct")
     bundle = tmp_path / "releases/exams/2024"
+    page = " ".join((bundle / "index.html").read_text(encoding="utf-8").split())
+    assert "Where respondents answered by chance" in page
+    assert "the margin covers that chance, too" in page
     with (bundle / "tables/cheating.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:

@@ -27,6 +27,13 @@ __all__ = ["CONTENTS", "COVER", "NOTES", "cover", "notes"]
 COVER, CONTENTS, NOTES = marked("Cover"), marked("Contents"), marked("Notes")
 
 
+def _by_chance() -> str:
+    return phrase(
+        "Where respondents answered by chance, so that nobody could know their true answer, the margin covers that "
+        "chance, too: the number is an estimate of the true answers."
+    )
+
+
 def cover(content: Content) -> list[str]:
     """One line each: what this is, of when, by whom, what it cost, how to read it."""
     plan, facts = content.plan, content.facts
@@ -72,6 +79,7 @@ def cover(content: Content) -> list[str]:
             "mistakes in the data, missing answers or sampling.",
             share=share,
         ),
+        *([_by_chance()] if plan.local else []),
         phrase("Charged: {at}, ledger entry {entry}", at=utc(facts.reserved_at), entry=facts.ledger_sequence),
         phrase("Plan: {fingerprint}", fingerprint=facts.plan_fingerprint),
         phrase(

@@ -315,6 +315,7 @@ def reading_of(content: Content) -> dict[str, Any]:
         "tested": any(each.tested for each in plain),
         "marginless": any(bool(each.any()) for each in bare),
         "shared": any(len(step.answers) > 1 for step in content.plan.steps),
+        "by_chance": content.plan.local is not None,
     }
 
 
