@@ -26,7 +26,6 @@ from dprelease.noise.weighted_sums import RoundedLaw, WeightedLaw
 
 __all__ = [
     "PARTS",
-    "endless_variance",
     "endless_variances",
     "errors_in_the_end",
     "errors_of_linear",
@@ -77,7 +76,7 @@ def sum_weights(band: Band, periods: int, length: int) -> tuple[Fraction, ...]:
 def sum_variance(band: Band, periods: int, length: int) -> Fraction:
     """The variance of the sum of the last ``length`` periods after so many draws, for noise of variance 1 on each draw.
 
-    It rises with the number of periods, towards :func:`endless_variance`.
+    It rises with the number of periods, towards :func:`endless_variances`.
 
     Args:
         band: What is drawn.
@@ -110,18 +109,9 @@ def _periods_over(band: Band, periods: int) -> tuple[int, ...]:
     return tuple(each * first ** (periods - 1 - k) for k, each in enumerate(found))
 
 
-def endless_variance(band: Band, length: int) -> Fraction:
-    """The variance of a sum of ``length`` periods in a series without end, for noise of variance 1 on each draw.
-
-    Raises:
-        ValueError: If the weights of earlier draws do not fade, so that there is no such variance.
-    """
-    return endless_variances(band, length)[-1]
-
-
 @lru_cache(maxsize=64)
 def endless_variances(band: Band, longest: int) -> tuple[Fraction, ...]:
-    """Those of the sums of 1, 2, ..., ``longest`` periods.
+    """Variances of sums of 1 to ``longest`` periods in a series without end, for noise of variance 1 on each draw.
 
     The noise e_t of period t's estimate satisfies ``c_0 e_t + c_1 e_(t-1) + ... = z_t``. Its autocovariances r_k thus
     satisfy the equations of Yule and Walker, ``sum_i c_i r_|k-i| = 1 / c_0 if k = 0 else 0``, which have one solution,
