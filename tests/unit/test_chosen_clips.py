@@ -232,6 +232,7 @@ def test_the_choice_has_the_stated_law() -> None:
         ("DPR-S451", "private: true", "private: false"),
         ("DPR-S452", "within: [0, 500000]", "within: [100, 500000]"),
         ("DPR-S453", "within: [0, 500000]", "within: [0, 500000], share: 0.9"),
+        ("DPR-S204", "within: [0, 500000]", "within: [0, 500000], above: two"),
         ("DPR-S453", "within: [0, 500000]", "within: [0, 500000], above: 0"),
         ("DPR-S454", "within: [0, 500000]}}", "within: [0, 500000]}, clip_per: unit_cell}"),
         ("DPR-S455", "within: [0, 500000]}}", "within: [0, 500000]}, weighted: true}"),

@@ -16,6 +16,7 @@ from dprelease.plan.document.approval import Approval
 from dprelease.release.planning import open_target, plan_release, read_frozen
 from dprelease.release.quote import quote_plan
 from dprelease.release.tuning.look import look_at
+from dprelease.spec.load import load
 from tests.project import POLICY, SETTINGS
 
 SPEC = """dprelease: 1
@@ -174,3 +175,8 @@ def test_a_plan_takes_the_place_of_no_other_file(tmp_path: Path) -> None:
         quote.write(tmp_path / "plan.json")
     assert caught.value.code == "DPR-P308"
     assert quote.write(tmp_path / "plan.json", replace=True) == ""
+
+
+@pytest.mark.parametrize(("delta", "codes"), [("1e-5", []), ("1.01e-5", ["DPR-W127"]), ("1/2", ["DPR-W127"])])
+def test_a_delta_that_promises_next_to_nothing_is_told(delta: str, codes: list[str]) -> None:
+    assert [each.code for each in load(SPEC.replace("delta: 1e-9", f"delta: {delta}"), "spec.yaml").warnings] == codes

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from fractions import Fraction
 
 from dprelease.measures import Measure
+from dprelease.measures.text import exact_text
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
@@ -13,9 +15,13 @@ from dprelease.spec.text.nodes import Path
 
 __all__ = ["warn_of_clip", "warn_of_forgotten", "warn_of_labels"]
 
+# At it a release that shows each of a hundred thousand people with probability delta, and else nothing, is expected
+# to show one, and keeps within any (epsilon, delta) (Dwork and Roth 2014, section 2.3).
+_LARGE_DELTA = Fraction(1, 100_000)
+
 
 def warn_of_forgotten(spec: ReleaseSpec, findings: Findings) -> None:
-    """A period and a delta that nobody wrote."""
+    """A period and a delta that nobody wrote, and a delta that promises next to nothing."""
     if "period" not in spec.release.model_fields_set and spec.schedule is None:
         hint = "write `period: 2024`, or 2024-Q1, 2024-03, 2024-03-07; or `period: once`, if there is only one"
         findings.add("DPR-W123", ("release",), "has no `period`: it is released once, and never for another one", hint)
@@ -24,6 +30,10 @@ def warn_of_forgotten(spec: ReleaseSpec, findings: Findings) -> None:
         says = "has no `delta`: only noise that needs none is planned; `plan` says what accounts are charged for it"
         hint = "write `delta: 1e-9`, far less than one over the number of people; or `delta: 0`, if that is meant"
         findings.add("DPR-W124", ("privacy", "budget"), says, hint)
+    elif budget.delta > _LARGE_DELTA:
+        says = f"is {exact_text(budget.delta)}: to show each person's rows with this probability would keep the promise"
+        hint = "write one far below one over the number of people, such as `delta: 1e-9`"
+        findings.add("DPR-W127", ("privacy", "budget", "delta"), says, hint)
 
 
 def warn_of_labels(spec: ReleaseSpec, findings: Findings) -> None:

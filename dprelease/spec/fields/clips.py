@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
+
+from pydantic_core import PydanticCustomError
 
 from dprelease.catalog.chosen_clip import ChosenClip
 from dprelease.spec.text.names import did_you_mean, shown
@@ -45,9 +48,18 @@ def chosen_clip(kind: str, written: Mapping[str, Any]) -> ChosenClip:
     if not isinstance(within, list | tuple) or len(within) != 2:
         found = f"of {len(within)}" if isinstance(within, list | tuple) else f"that is {kind_of(within)}"
         raise refuse("DPR-S457", f"has a `within` {found}, not of two numbers", _EXAMPLE)
-    low, high = map(exact_number, within)
-    rest = {name: exact_number(written[name]) for name in ("above", "share") if name in written}
+    low, high = (_number("within", each) for each in within)
+    rest = {name: _number(name, written[name]) for name in ("above", "share") if name in written}
     return ChosenClip(private=True, within=(low, high), **rest)
+
+
+def _number(name: str, written: Any) -> Fraction:
+    """One number of the mapping; what is wrong with it is told with its field."""
+    try:
+        return exact_number(written)
+    except PydanticCustomError as wrong:
+        told = wrong.context or {}
+        raise refuse(wrong.type, f"has `{name}`, which {told['summary']}", str(told["hint"])) from None
 
 
 def _check_private(written: Any) -> None:

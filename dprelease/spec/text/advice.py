@@ -19,6 +19,17 @@ MISPLACED: Mapping[str, str] = {
     "queries.*.max_rows_per_group": "write `bounds: {max_rows_per_group: 10}`",
     "tables.*.max_rows": "write `bounds: {max_rows: 100}`",
     "tables.*.where": "write it in each query",
+    **{
+        f"queries.*.measures.*.{word}": f"write it in the query, beside `measures`: `compare: {{{example}}}`"
+        for word, example in {
+            "share_of": "share: {measure: persons, share_of: total}",
+            "change_from": "change: {measure: persons, change_from: previous}",
+            "difference_from": "to_south: {measure: persons, difference_from: {region: South}}",
+            "differences_between": "apart: {measure: persons, differences_between: region}",
+            "index_to": "index: {measure: persons, index_to: 2023}",
+        }.items()
+    },
+    "queries.*.measures.*.round": "write it in the query, beside `measures`: `round: 10` or `round: {persons: 10}`",
     "queries.*.budget.delta": "leave it out: the delta of `privacy.budget` holds for every query",
     "queries.*.target.*.confidence": "leave it out: `publish.confidence` holds for every margin",
 }
@@ -123,6 +134,7 @@ MEASURES_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         ("quantile", "percentile", "percentiles", "quartiles", "deciles"), "{quantiles: COLUMN, at: [0.5]}"
     ),
+    "gini": "{quantiles: COLUMN, at: [0.5], gini: true}",
     **dict.fromkeys(("avg", "average"), "{mean: COLUMN}"),
     **dict.fromkeys(("std", "sd", "stdev", "stdev_samp", "stddev_samp"), "{stddev: COLUMN}"),
     **dict.fromkeys(("var", "var_samp"), "{variance: COLUMN}"),

@@ -153,8 +153,20 @@ def _count(ctx: Mapping[str, Any]) -> str:
 def _unknown(path: Path, places: Places, models: Models) -> Problem:
     what, field, where = pattern(path), str(path[-1]), places.key(*path)
     inside = dotted(path[:-1]) or "the file"
-    hint = MISPLACED.get(what) or did_you_mean(field, _fields(pattern(path[:-1]), models))
+    hint = MISPLACED.get(what) or did_you_mean(field, _fields(pattern(path[:-1]), models), _elsewhere(field, models))
     return Problem("DPR-S200", f"unknown field `{shown(field)}` in {inside}", hint, where)
+
+
+def _elsewhere(field: str, models: Models) -> str:
+    """Where the file has a field of this name, if that is one or two places; else nothing."""
+    homes = [what for what in models if field in _fields(what, models)]
+    if not 1 <= len(homes) <= 2:
+        return ""
+    return f"it is a field of {' and of '.join(_home(each) for each in homes)}: write it there"
+
+
+def _home(what: str) -> str:
+    return f"`{what.replace('*', 'NAME')}`" if what else "the file itself"
 
 
 def _fields(what: str, models: Models) -> list[str]:
