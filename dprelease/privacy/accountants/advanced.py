@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 
@@ -221,6 +221,7 @@ class _Search:
     rough: Rough
     log_kept: float
     spent: float
+    _read: dict[float, dict[float, int]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, draws: Draws) -> _Search:
@@ -229,7 +230,8 @@ class _Search:
 
     def refined(self, log_left: float, split: Fraction) -> _Search:
         """The same with curves that are exact where these figures read them."""
-        return replace(self, rough=self.rough.refined(log_left + math.log(split / self.draws.shares)))
+        rough = self.rough.refined(log_left + math.log(split / self.draws.shares))
+        return _Search(self.draws, rough, self.log_kept, self.spent)
 
     def at(self, log_left: float, split: Fraction) -> float:
         """Epsilon when the boxes' own deltas leave this much, and curved draws get this part of it."""
@@ -238,12 +240,18 @@ class _Search:
     def _boxes(self, log_left: float, split: Fraction) -> tuple[dict[float, int], float]:
         shares = self.draws.shares
         if split == 1:
-            return self.rough.at(self._all(log_left)), -math.inf
+            return self._at(self._all(log_left)), -math.inf
         log_each = log_left + math.log(split / shares)
         fails = -math.expm1(self.log_kept + shares * math.log1p(-math.exp(log_each)))
         slack = (self.spent + math.exp(log_left) - fails) / (1 - fails)
         # it may be all but 0; floats cannot tell
-        return self.rough.at(log_each), math.log(slack) if slack > 0 else -math.inf
+        return self._at(log_each), math.log(slack) if slack > 0 else -math.inf
+
+    def _at(self, log_each: float) -> dict[float, int]:
+        """All boxes with the curved draws read there: of the promising splits they are asked for twice."""
+        if log_each not in self._read:
+            self._read[log_each] = self.rough.at(log_each)
+        return self._read[log_each]
 
     def _all(self, log_left: float) -> float:
         """The log of ``_share`` when the boxes get all."""
