@@ -4,8 +4,8 @@ Usage: ``python -m bench.planning [--queries N] [--peer] [--profile]``, or with 
 CPU seconds, after imports, of loading, planning, verifying and telling so many counts with a condition each, and so
 many without (below 1 MiB of spec); of a workload of 211 tables and of ranges over 4,096 keys too, and with
 ``--accounts zcdp,pld`` for accounts that compose so (``advanced``: the release under `accounting: advanced`, on an
-account by zcdp). With ``--against FOLDER``, another checkout, each figure is the least of ``--rounds`` processes of
-their own, in turn with one of that checkout. Without it the spec counts the non-null values of as many integer
+account by zcdp). With ``--against FOLDER``, another checkout, each figure is the least of ``--rounds`` processes,
+in turn with those of that checkout. Without it the spec counts the non-null values of as many integer
 columns by a few sets of columns, each its own aggregate.
 ``--peer`` adds one evaluation of the same draws by the loss-distribution accountant of dp_accounting, one by one, as
 its users do; ``--profile`` the functions in which the slowest of our own runs spends its time. Nothing is asserted.
@@ -218,36 +218,50 @@ def _as_the_command() -> None:
 
 def against(other: Path, wanted: list[int], accounts: Sequence[Asked], rounds: int) -> None:
     """A line for each size, account and spec: seconds of another checkout, and of this one, in turn."""
-    trees = (other.resolve(), Path(__file__).resolve().parents[1])
+    trees = [_Tree(root) for root in (other.resolve(), Path(__file__).resolve().parents[1])]
     print(f"{'spec':40} {'account':8}{'before':>9}{'now':>9}", flush=True)
     for about, text in _specs(wanted):
         for account in accounts:
-            turns = [[_alone(tree, text, account) for tree in trees] for _ in range(rounds)]
+            turns = [[tree.seconds(text, account) for tree in trees] for _ in range(rounds)]
             before, now = (min(column) for column in zip(*turns, strict=True))
             print(f"{about:40} {account:8}{before:9.2f}{now:9.2f}", flush=True)
 
 
-def _alone(tree: Path, text: str, account: Asked) -> float:
-    """CPU seconds of all phases in a process of its own, with the code of a checkout."""
-    command = [sys.executable, __file__, "--accounts", account, "--alone", str(tree)]
-    found = subprocess.run(
-        command,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree)},
-    )
-    return float(json.loads(found.stdout))
+class _Tree:
+    """A process that has the code of a checkout, and times each spec in a child of its own: nothing is remembered."""
+
+    def __init__(self, root: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root)},
+        )
+
+    def seconds(self, text: str, account: Asked) -> float:
+        """CPU seconds of all phases."""
+        asked, told = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert told is not None
+        asked.write(json.dumps([text, account]) + "\n")
+        asked.flush()
+        return float(json.loads(told.readline()))
 
 
-def _timed_alone(tree: str, account: Asked) -> None:
-    """The child of ``_alone``: the spec is on the standard input."""
-    if not Path(sys.modules["dprelease"].__file__ or "").is_relative_to(tree):
-        raise SystemExit(f"the code is not that of {tree}")
+def _serve(root: str) -> None:
+    """The other side of ``_Tree``."""
+    if not Path(sys.modules["dprelease"].__file__ or "").is_relative_to(root):
+        raise SystemExit(f"the code is not that of {root}")
     _as_the_command()
-    print(json.dumps(sum(phases(sys.stdin.read(), account).values())))
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            text, account = json.loads(line)
+            print(json.dumps(sum(phases(text, account).values())), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
 
 
 def _specs(wanted: list[int]) -> Iterator[tuple[str, str]]:
@@ -268,13 +282,13 @@ def main() -> None:
     parser.add_argument("--accounts", default="zcdp", help="with --sizes: how accounts compose, such as zcdp,pld")
     parser.add_argument("--against", type=Path, help="with --sizes: another checkout, whose figures stand beside")
     parser.add_argument("--rounds", type=int, default=2, help="with --against: of how many turns the least is taken")
-    parser.add_argument("--alone", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--peer", action="store_true", help="also ask dp_accounting")
     parser.add_argument("--profile", action="store_true", help="profile the slowest run")
     given = parser.parse_args()
-    if given.alone:
-        _timed_alone(given.alone, given.accounts)
+    if given.serve:
+        _serve(given.serve)
     elif given.sizes:
         _sizes([int(size) for size in given.sizes.split(",")], given)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -94,15 +94,7 @@ class Advanced(Accountant):
             UnsupportedEvent: At delta 0, or if the draws' own deltas leave too little of ``delta``.
         """
         check_delta(delta)
-        draws = Draws.of(self.name, event)
-        if delta == 1 or (not draws.curved and not any(draws.epsilons) and not draws.deltas):
-            return Fraction(0)
-        _needs(delta)
-        if not draws.curved:
-            return _smallest(draws.epsilons, draws.deltas, delta)
-        split = _Search.of(draws).best(log_of(draws.left(delta)))[1]
-        each = _share(draws, delta, split)
-        return _smallest(draws.at(each), _with(draws, each), delta)
+        return _epsilon_of(_Ordered(Draws.of(self.name, event)), delta)
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """A delta at which this epsilon is proved, rounded up; at most 1."""
@@ -148,6 +140,36 @@ class Advanced(Accountant):
     def takes_alone(self, atom: Atom) -> bool:
         """As for basic composition: it reads the same boxes."""
         return Basic().takes_alone(atom)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """Draws that are equal where they come in one order, too: floats of sums hang on it."""
+
+    draws: Draws
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        return tuple(tuple(each.items()) for each in (self.draws.epsilons, self.draws.deltas, self.draws.curved))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Ordered) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=4)  # a search for a scale ends on the loss that the plan then tells
+def _epsilon_of(ordered: _Ordered, delta: Fraction) -> Fraction:
+    draws = ordered.draws
+    if delta == 1 or (not draws.curved and not any(draws.epsilons) and not draws.deltas):
+        return Fraction(0)
+    _needs(delta)
+    if not draws.curved:
+        return _smallest(draws.epsilons, draws.deltas, delta)
+    split = _Search.of(draws).best(log_of(draws.left(delta)))[1]
+    each = _share(draws, delta, split)
+    return _smallest(draws.at(each), _with(draws, each), delta)
 
 
 def _needs(delta: Fraction) -> None:
