@@ -3,7 +3,9 @@
 Usage: ``python -m bench.planning [--queries N] [--peer] [--profile]``, or with ``--sizes 10,100,300,1000,10000`` the
 CPU seconds, after imports, of loading, planning, verifying and telling so many counts with a condition each, and so
 many without (below 1 MiB of spec); of a workload of 211 tables and of ranges over 4,096 keys too, and with
-``--accounts zcdp,pld`` for accounts that compose so. Without it the spec counts the non-null values of as many integer
+``--accounts zcdp,pld`` for accounts that compose so (``advanced``: the release under `accounting: advanced`, on an
+account by zcdp). With ``--against FOLDER``, another checkout, each figure is the least of ``--rounds`` processes,
+in turn with those of that checkout. Without it the spec counts the non-null values of as many integer
 columns by a few sets of columns, each its own aggregate.
 ``--peer`` adds one evaluation of the same draws by the loss-distribution accountant of dp_accounting, one by one, as
 its users do; ``--profile`` the functions in which the slowest of our own runs spends its time. Nothing is asserted.
@@ -14,15 +16,21 @@ from __future__ import annotations
 import argparse
 import cProfile
 import gc
+import json
+import os
 import pstats
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+from typing import Literal
 
 from dprelease.errors import DpReleaseError
 from dprelease.plan.allocate.planner import allocate
-from dprelease.plan.document import Account, Composition
+from dprelease.plan.document import Account
 from dprelease.plan.explain.facts import plan_facts
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.plan.verify.whole_plan import verify
@@ -34,7 +42,10 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import load
 from tests.planned import plan_of
 
+Asked = Literal["zcdp", "pld", "basic", "advanced"]
+
 DELTA = Fraction(1, 10**6)
+PHASES = ("load", "plan", "verify", "facts")
 NOISES = ("auto", "laplace", "gaussian")
 _MOST_COLUMNS = 3000  # as many as fit into the 1 MiB of a spec, twice over
 BY = ("[]", "[region]", "[sex]", "[region, sex]")
@@ -166,8 +177,10 @@ def ranges(keys: int, which: str) -> str:
     return "\n".join([HEAD.format(noise="auto").rstrip("\n"), column, "queries:", query]) + "\n"
 
 
-def phases(text: str, composition: Composition) -> dict[str, float]:
+def phases(text: str, asked: Asked) -> dict[str, float]:
     """CPU seconds of each phase of `dprelease plan`, for a spec whose account composes so."""
+    if asked == "advanced":
+        text = text.replace("accounting: auto", "accounting: advanced")
     clock = [time.process_time()]
     loaded = load(text, "spec.yaml")
     clock.append(time.process_time())
@@ -175,7 +188,7 @@ def phases(text: str, composition: Composition) -> dict[str, float]:
         name="people",
         unit="person",
         neighboring=Neighboring.ADD_REMOVE,
-        composition=composition,
+        composition="zcdp" if asked == "advanced" else asked,
         lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**5)),
     )
     plan = allocate(loaded.spec, resolve(loaded, {}), [people], loaded.fingerprint)
@@ -184,21 +197,71 @@ def phases(text: str, composition: Composition) -> dict[str, float]:
     clock.append(time.process_time())
     plan_facts(plan)
     clock.append(time.process_time())
-    names = ("load", "plan", "verify", "facts")
-    return {name: after - before for name, before, after in zip(names, clock, clock[1:], strict=False)}
+    return {name: after - before for name, before, after in zip(PHASES, clock, clock[1:], strict=False)}
 
 
-def by_size(wanted: list[int], compositions: Sequence[Composition]) -> None:
+def by_size(wanted: list[int], accounts: Sequence[Asked]) -> None:
     """A line for each size, account and spec; one small plan goes before, for what is made once."""
-    gc.set_threshold(20_000, 50, 50)  # as the command has it
-    phases(conditions(3, different=True), "zcdp")
-    names = ("load", "plan", "verify", "facts", "all")
-    print(f"{'spec':40} {'account':8}" + "".join(f"{name:>9}" for name in names))
+    _as_the_command()
+    print(f"{'spec':40} {'account':8}" + "".join(f"{name:>9}" for name in (*PHASES, "all")))
     for about, text in _specs(wanted):
-        for composition in compositions:
-            found = phases(text, composition)
+        for account in accounts:
+            found = phases(text, account)
             seconds = "".join(f"{each:9.2f}" for each in (*found.values(), sum(found.values())))
-            print(f"{about:40} {composition:8}{seconds}", flush=True)
+            print(f"{about:40} {account:8}{seconds}", flush=True)
+
+
+def _as_the_command() -> None:
+    gc.set_threshold(20_000, 50, 50)
+    phases(conditions(3, different=True), "zcdp")
+
+
+def against(other: Path, wanted: list[int], accounts: Sequence[Asked], rounds: int) -> None:
+    """A line for each size, account and spec: seconds of another checkout, and of this one, in turn."""
+    trees = [_Tree(root) for root in (other.resolve(), Path(__file__).resolve().parents[1])]
+    print(f"{'spec':40} {'account':8}{'before':>9}{'now':>9}", flush=True)
+    for about, text in _specs(wanted):
+        for account in accounts:
+            turns = [[tree.seconds(text, account) for tree in trees] for _ in range(rounds)]
+            before, now = (min(column) for column in zip(*turns, strict=True))
+            print(f"{about:40} {account:8}{before:9.2f}{now:9.2f}", flush=True)
+
+
+class _Tree:
+    """A process that has the code of a checkout, and times each spec in a child of its own: nothing is remembered."""
+
+    def __init__(self, root: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root)},
+        )
+
+    def seconds(self, text: str, account: Asked) -> float:
+        """CPU seconds of all phases."""
+        asked, told = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert told is not None
+        asked.write(json.dumps([text, account]) + "\n")
+        asked.flush()
+        return float(json.loads(told.readline()))
+
+
+def _serve(root: str) -> None:
+    """The other side of ``_Tree``."""
+    if not Path(sys.modules["dprelease"].__file__ or "").is_relative_to(root):
+        raise SystemExit(f"the code is not that of {root}")
+    _as_the_command()
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            text, account = json.loads(line)
+            print(json.dumps(sum(phases(text, account).values())), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
 
 
 def _specs(wanted: list[int]) -> Iterator[tuple[str, str]]:
@@ -217,17 +280,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Seconds to plan many queries and to account for many draws.")
     parser.add_argument("--sizes", default="", help="CPU seconds of these numbers of queries, such as 10,100,1000")
     parser.add_argument("--accounts", default="zcdp", help="with --sizes: how accounts compose, such as zcdp,pld")
+    parser.add_argument("--against", type=Path, help="with --sizes: another checkout, whose figures stand beside")
+    parser.add_argument("--rounds", type=int, default=2, help="with --against: of how many turns the least is taken")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--peer", action="store_true", help="also ask dp_accounting")
     parser.add_argument("--profile", action="store_true", help="profile the slowest run")
     given = parser.parse_args()
-    if given.sizes:
-        wanted = [int(size) for size in given.sizes.split(",")]
-        by_size(wanted, given.accounts.split(","))
-        if given.profile:
-            text = conditions(max(wanted), different=True)
-            profile(Run(f"{max(wanted)} different counts with where", lambda: str(phases(text, "zcdp"))), 30)
-        return
+    if given.serve:
+        _serve(given.serve)
+    elif given.sizes:
+        _sizes([int(size) for size in given.sizes.split(",")], given)
+    else:
+        _many(given)
+
+
+def _sizes(wanted: list[int], given: argparse.Namespace) -> None:
+    accounts = given.accounts.split(",")
+    if given.against:
+        against(given.against, wanted, accounts, given.rounds)
+    else:
+        by_size(wanted, accounts)
+    if given.profile:
+        text = conditions(max(wanted), different=True)
+        profile(Run(f"{max(wanted)} different counts with where", lambda: str(phases(text, "zcdp"))), 30)
+
+
+def _many(given: argparse.Namespace) -> None:
     done = [
         planned(given.queries, noise, different=different).time() for noise in NOISES for different in (False, True)
     ]

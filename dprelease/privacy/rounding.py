@@ -13,11 +13,13 @@ from math import floor, isqrt, log, log10
 from typing import Any
 
 import mpmath
+from mpmath.libmp import from_int, mpf_div, mpf_pos, to_int
 
-__all__ = ["CONTEXT", "dyadic_sqrt_up", "dyadic_up", "log_of", "real", "sqrt_up", "upper"]
+__all__ = ["CONTEXT", "dyadic_sqrt_up", "dyadic_up", "floor_shifted", "log_of", "real", "sqrt_up", "upper"]
 
 CONTEXT: Any = mpmath.MPContext()
 CONTEXT.dps = 60
+_PRECISION: int = CONTEXT.prec
 _DIGITS = 30
 _LEAST = -4000  # the exponent below which nothing is told: Python itself refuses to read and write 4,300 digits
 
@@ -25,7 +27,14 @@ _LEAST = -4000  # the exponent below which nothing is told: Python itself refuse
 def real(value: Fraction | int | float) -> Any:
     """The 60-digit real of a rational."""
     exact = value if type(value) is Fraction else Fraction(value)
-    return CONTEXT.mpf(exact.numerator) / exact.denominator
+    # ``CONTEXT.mpf(above) / below`` without its conversions: a plan asks for tens of thousands
+    above = mpf_pos(from_int(exact.numerator), _PRECISION, "n")
+    return CONTEXT.make_mpf(mpf_div(above, from_int(exact.denominator), _PRECISION, "n"))
+
+
+def floor_shifted(value: Any, bits: int) -> int:
+    """The largest whole number that is at most a 60-digit real times 2^bits."""
+    return int(to_int(CONTEXT.ldexp(value, bits)._mpf_, "f"))
 
 
 def log_of(value: Fraction) -> float:
@@ -39,22 +48,22 @@ def upper(value: Any) -> Fraction:
     What is positive and below 10^-4000, such as a tail a million standard deviations out, becomes 10^-4000: as a
     rational of its own size it would take more memory and time than there is.
     """
-    if value <= 0:
+    near = float(value)  # reals are slow to compare with other numbers
+    if near <= 0 and value <= 0:
         return Fraction(0)
-    exponent = _power_of_ten(value)
+    exponent = _power_of_ten(value, near)
     if exponent < _LEAST:
         return Fraction(10) ** _LEAST
     unit, divisor = _unit(exponent + 1 - _DIGITS)
-    whole = int(CONTEXT.ceil(value / divisor))
-    return (whole + 1) * unit
+    return (int(to_int((value / divisor)._mpf_, "c")) + 1) * unit
 
 
-def _power_of_ten(value: Any) -> int:
+def _power_of_ten(value: Any, near: float) -> int:
     """The exponent of the first digit; floats tell it where they are not near a power of ten."""
-    if 1e-300 < value < 1e300:
-        near = log10(value)
-        if abs(near - round(near)) > 1e-9:
-            return floor(near)
+    if 1e-300 < near < 1e300:
+        power = log10(near)
+        if abs(power - round(power)) > 1e-9:
+            return floor(power)
     return int(CONTEXT.floor(CONTEXT.log10(value)))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -94,15 +94,7 @@ class Advanced(Accountant):
             UnsupportedEvent: At delta 0, or if the draws' own deltas leave too little of ``delta``.
         """
         check_delta(delta)
-        draws = Draws.of(self.name, event)
-        if delta == 1 or (not draws.curved and not any(draws.epsilons) and not draws.deltas):
-            return Fraction(0)
-        _needs(delta)
-        if not draws.curved:
-            return _smallest(draws.epsilons, draws.deltas, delta)
-        split = _Search.of(draws).best(log_of(draws.left(delta)))[1]
-        each = _share(draws, delta, split)
-        return _smallest(draws.at(each), _with(draws, each), delta)
+        return _epsilon_of(_Ordered(Draws.of(self.name, event)), delta)
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """A delta at which this epsilon is proved, rounded up; at most 1."""
@@ -148,6 +140,36 @@ class Advanced(Accountant):
     def takes_alone(self, atom: Atom) -> bool:
         """As for basic composition: it reads the same boxes."""
         return Basic().takes_alone(atom)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """Draws that are equal where they come in one order, too: floats of sums hang on it."""
+
+    draws: Draws
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        return tuple(tuple(each.items()) for each in (self.draws.epsilons, self.draws.deltas, self.draws.curved))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Ordered) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(maxsize=4)  # a search for a scale ends on the loss that the plan then tells
+def _epsilon_of(ordered: _Ordered, delta: Fraction) -> Fraction:
+    draws = ordered.draws
+    if delta == 1 or (not draws.curved and not any(draws.epsilons) and not draws.deltas):
+        return Fraction(0)
+    _needs(delta)
+    if not draws.curved:
+        return _smallest(draws.epsilons, draws.deltas, delta)
+    split = _Search.of(draws).best(log_of(draws.left(delta)))[1]
+    each = _share(draws, delta, split)
+    return _smallest(draws.at(each), _with(draws, each), delta)
 
 
 def _needs(delta: Fraction) -> None:
@@ -221,6 +243,7 @@ class _Search:
     rough: Rough
     log_kept: float
     spent: float
+    _read: dict[float, dict[float, int]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, draws: Draws) -> _Search:
@@ -229,7 +252,8 @@ class _Search:
 
     def refined(self, log_left: float, split: Fraction) -> _Search:
         """The same with curves that are exact where these figures read them."""
-        return replace(self, rough=self.rough.refined(log_left + math.log(split / self.draws.shares)))
+        rough = self.rough.refined(log_left + math.log(split / self.draws.shares))
+        return _Search(self.draws, rough, self.log_kept, self.spent)
 
     def at(self, log_left: float, split: Fraction) -> float:
         """Epsilon when the boxes' own deltas leave this much, and curved draws get this part of it."""
@@ -238,12 +262,18 @@ class _Search:
     def _boxes(self, log_left: float, split: Fraction) -> tuple[dict[float, int], float]:
         shares = self.draws.shares
         if split == 1:
-            return self.rough.at(self._all(log_left)), -math.inf
+            return self._at(self._all(log_left)), -math.inf
         log_each = log_left + math.log(split / shares)
         fails = -math.expm1(self.log_kept + shares * math.log1p(-math.exp(log_each)))
         slack = (self.spent + math.exp(log_left) - fails) / (1 - fails)
         # it may be all but 0; floats cannot tell
-        return self.rough.at(log_each), math.log(slack) if slack > 0 else -math.inf
+        return self._at(log_each), math.log(slack) if slack > 0 else -math.inf
+
+    def _at(self, log_each: float) -> dict[float, int]:
+        """All boxes with the curved draws read there: of the promising splits they are asked for twice."""
+        if log_each not in self._read:
+            self._read[log_each] = self.rough.at(log_each)
+        return self._read[log_each]
 
     def _all(self, log_left: float) -> float:
         """The log of ``_share`` when the boxes get all."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from dprelease.privacy.rounding import CONTEXT, dyadic_up, real, upper
+from dprelease.privacy.rounding import CONTEXT, dyadic_up, floor_shifted, real, upper
 
 __all__ = ["SMALLEST", "Point", "as_delta", "certified", "least_epsilon"]
 
@@ -28,6 +28,8 @@ Point = tuple[Any, Any]
 
 def as_delta(value: Any) -> Fraction:
     """A rational in [0, 1], not below a 60-digit real and within 2e-29 relative of it (or 1e-1000)."""
+    if 1e-300 < float(value) < 1 - 1e-9:  # reals are slow to compare with other numbers
+        return upper(value)
     if value <= 0:
         return Fraction(0)
     if value >= 1:
@@ -69,7 +71,7 @@ def least_epsilon(
         gap = (value - target) / target
         if abs(gap) <= precision:
             break
-        if gap > 0:
+        if float(gap) > 0:
             low = epsilon
         else:
             high = epsilon
@@ -89,14 +91,14 @@ def _step(epsilon: Fraction, value: Any, target: Any, slope: Any) -> Fraction | 
     In exp(epsilon): ln(exp(epsilon) + gap exp(epsilon) / slope). Far off, and where that logarithm does not exist, in
     ln delta instead, which is about concave: it needs a step or two where the other needs one per unit of ln delta.
     """
-    if slope <= 0 or value <= 0:
+    if min(float(slope), float(value)) <= 0 and min(slope, value) <= 0:
         return None
     gap = value - target
     far = gap > target or gap <= -slope
     move = CONTEXT.log(value / target) * value / slope if far else _log1p(gap / slope)
-    if abs(move) > 2**40:
+    if abs(float(move)) > 2**40:
         return None
-    return epsilon + Fraction(int(CONTEXT.floor(move * 2**180)), 2**180)
+    return epsilon + Fraction(floor_shifted(move, 180), 2**180)
 
 
 def _log1p(value: Any) -> Any:
@@ -104,7 +106,7 @@ def _log1p(value: Any) -> Any:
 
     The 60 digits of a real are 203 bits, and its logarithm near 1 is worked out with twice as many.
     """
-    if not 2**-60 < abs(value) < 2**-8:
+    if not 2**-60 < abs(float(value)) < 2**-8:
         return CONTEXT.log1p(value)
     whole = int(CONTEXT.ldexp(value, _BITS))
     power, total = whole, whole

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.rounding import CONTEXT, dyadic_up, real
@@ -122,8 +122,10 @@ class ComposedLoss:
         target = (delta - self.failure) / (1 - self.failure)
         if not self.parts and not self.bundles:
             return gaussian.epsilon(self.squared, target)
-        found = self._search(target, delta)
-        return self.largest if self._reaches(found) else found
+        return _epsilon_of(self, target, delta)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self.parts.items()), self.squared, self.bundles, self.failures))
 
     def _at_failure(self, delta: Fraction) -> Fraction:
         if delta == self.failure and self.bounded:
@@ -201,6 +203,12 @@ class ComposedLoss:
                 f"no Gaussian bound for integer noise at this delta: {error}", hint="accountants that can: zcdp, rdp"
             ) from error
         return _Mixed(total_of(self.parts, self.squared + one.mu_squared), one.shift, one.factor, tail)
+
+
+@lru_cache(maxsize=4)  # a search for a scale ends on the loss that the plan then tells
+def _epsilon_of(loss: ComposedLoss, target: Fraction, delta: Fraction) -> Fraction:
+    found = loss._search(target, delta)
+    return loss.largest if loss._reaches(found) else found
 
 
 class _Curve:
