@@ -2,8 +2,9 @@
 
 A script is ``python -m bench.peers.systems.NAME --data FOLDER --work W1 --epsilon 1 --delta 1e-6 --out FOLDER``. It
 writes one CSV file of answers per query, with a row for each cell, and ``phases.json``: seconds of ``start`` (an engine
-or a session is made ready, without the data), ``query`` and ``write``, imports aside wherever they happen, and the
-``peak`` of its own memory in MiB. Nothing but the standard library is imported here.
+or a session is made ready, without the data), ``query`` and ``write``, imports aside wherever they happen, ``cpu``, the
+processor seconds of this process in the last two, and the ``peak`` of its own memory in MiB.
+Nothing but the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class _ImportClock:
     """Seconds that the main thread has spent in import statements, nested ones counted once."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.seconds, self.cpu = 0.0, 0.0
         self._inside = False
         self._import = builtins.__import__
         builtins.__import__ = self._timed
@@ -38,11 +39,12 @@ class _ImportClock:
     def _timed(self, *arguments: Any, **named: Any) -> Any:
         if self._inside or threading.current_thread() is not threading.main_thread():
             return self._import(*arguments, **named)
-        self._inside, start = True, time.perf_counter()
+        self._inside, start, cpu = True, time.perf_counter(), time.process_time()
         try:
             return self._import(*arguments, **named)
         finally:
             self.seconds += time.perf_counter() - start
+            self.cpu += time.process_time() - cpu
             self._inside = False
 
 
@@ -54,19 +56,24 @@ class Phases:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {"start": 0.0, "query": 0.0, "write": 0.0}
+        self.cpu = 0.0
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         """What is done inside counts for that phase."""
         start, imports = time.perf_counter(), IMPORTS.seconds
+        cpu = time.process_time() - IMPORTS.cpu
         yield
         self.seconds[name] += time.perf_counter() - start - (IMPORTS.seconds - imports)
+        self.cpu += time.process_time() - IMPORTS.cpu - cpu if name != "start" else 0.0
 
     def write(self, folder: Path) -> None:
         """Leave them where the run finds them, and the most memory that this process has held, in MiB."""
         status = Path("/proc/self/status").read_text(encoding="utf-8")
         (most,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        (folder / "phases.json").write_text(json.dumps({**self.seconds, "peak": most / 1024}), encoding="utf-8")
+        (folder / "phases.json").write_text(
+            json.dumps({**self.seconds, "cpu": self.cpu, "peak": most / 1024}), encoding="utf-8"
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The figure of the page: how many times as long as DuckDB without privacy each system takes, as an SVG of our own."""
+"""The figure of the page: how many times the CPU seconds of DuckDB without privacy each system takes, as an SVG."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from bench.peers.summary import Results
-from bench.peers.table import OURS, RAW, SYSTEMS
+from bench.peers.table import COMPARED, OURS, SYSTEMS
 from bench.peers.works import WORKS
 
 __all__ = ["figure"]
@@ -42,11 +42,11 @@ def _panel(work: str, top: float, shown: Sequence[Results], least: float, most: 
         return _LEFT + (_RIGHT - _LEFT) * math.log10(ratio / least) / math.log10(most / least)
 
     ratios = {
-        name: [results.summaries.get((work, name)) for results in shown]
+        name: [_ratio(results, work, name) for results in shown]
         for name in SYSTEMS
-        if name != RAW and any((work, name) in results.summaries for results in shown)
+        if name != COMPARED[work] and any(_ratio(results, work, name) for results in shown)
     }
-    order = sorted(ratios, key=lambda name: min(each.ratio for each in ratios[name] if each))
+    order = sorted(ratios, key=lambda name: min(each for each in ratios[name] if each))
     yield _text(8, top + 14, f"{work}: {WORKS[work].title}", "head")
     bottom = top + _HEAD + _LINE * len(order) - 8
     for power in range(math.ceil(math.log10(most)) + 1):
@@ -59,23 +59,36 @@ def _panel(work: str, top: float, shown: Sequence[Results], least: float, most: 
         yield _text(_LEFT - 10, y + 4, SYSTEMS[name].title, "ours" if name == OURS else "", end=True)
         for at, found in enumerate(ratios[name]):
             if found:
-                yield _mark(x(found.ratio), y, name == OURS, at == 0)
+                yield _mark(x(found), y, name == OURS, at == 0)
 
 
 def _lines(work: str, shown: Sequence[Results]) -> int:
-    return sum(name != RAW and any((work, name) in each.summaries for each in shown) for name in SYSTEMS)
+    return sum(name != COMPARED[work] and any(_ratio(each, work, name) for each in shown) for name in SYSTEMS)
+
+
+def _ratio(results: Results, work: str, name: str) -> float | None:
+    """How many times the processor seconds of what a work is compared with: other work on the machine shows less."""
+    found = results.summaries.get((work, name))
+    return found.ratios.get("cpu") if found else None
 
 
 def figure(shown: Sequence[Results]) -> str:
     """One panel a work; a dot is the fewer rows, a square the more."""
-    ratios = [each.ratio for results in shown for each in results.summaries.values()]
+    ratios = [
+        each
+        for results in shown
+        for work, name in results.summaries
+        if (each := _ratio(results, work, name)) is not None
+    ]
     least, most = min([1.0, *ratios]), 10 ** math.ceil(math.log10(max([10.0, *ratios])))
     top, parts = 6.0, []
     for work in WORKS:
         parts += list(_panel(work, top, shown, least, most))
         top += _HEAD + _LINE * _lines(work, shown) + 10
     signs = [f"{sign}: {results.rows:,} rows" for sign, results in zip(("dot", "square"), shown, strict=False)]
-    parts.append(_text(8, top + 14, f"Whole process beside DuckDB without privacy; {'; '.join(signs)}."))
-    says = "Wall time of every system as a multiple of the same queries in DuckDB; the numbers are in the tables."
+    parts.append(
+        _text(8, top + 14, f"CPU seconds of the whole process beside DuckDB without privacy; {'; '.join(signs)}.")
+    )
+    says = "CPU time of every system as a multiple of the same queries in DuckDB; the numbers are in the tables."
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top + _FOOT:.0f}" role="img">'
     return "\n".join([head, f"<title>{says}</title>", f"<style>{_STYLE}</style>", *parts, "</svg>", ""])

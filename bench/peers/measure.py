@@ -34,6 +34,7 @@ class Measured:
         wall: Seconds from its start to its end.
         cpu: Seconds of all processors, in it and in all that it started.
         inside: Seconds of its queries and files, imports and the start of an engine aside, as it told itself.
+        inside_cpu: Processor seconds of its first process in these.
         peak: The most memory in MiB: of all its processes together, looked at five times a second, or of the first one
             by itself, which tells that at its end.
     """
@@ -41,6 +42,7 @@ class Measured:
     wall: float
     cpu: float
     inside: float
+    inside_cpu: float
     peak: float
 
 
@@ -129,4 +131,5 @@ def run_measured(command: Sequence[str], folder: Path, out: Path, limit: float) 
         lines = (out / "said.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         raise StoppedShort(f"exit {process.returncode}: {lines[-1] if lines else 'it said nothing'}"[:200])
     phases = json.loads((out / "phases.json").read_text(encoding="utf-8"))
-    return Measured(wall, _used() - before, phases["query"] + phases["write"], max(watch.peak, phases["peak"]))
+    inside, peak = phases["query"] + phases["write"], max(watch.peak, phases["peak"])
+    return Measured(wall, _used() - before, inside, phases["cpu"], peak)

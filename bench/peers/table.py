@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["OURS", "RAW", "SYSTEMS", "System"]
+__all__ = ["COMPARED", "OURS", "RAW", "SYSTEMS", "System"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class System:
         works: Those that it is for; a second line of a system, with other noise, is not for all.
         cannot: Which of them it cannot do, and why.
         without: Queries that it leaves out of a work, by their kind, and why.
+        elsewhere: Whether another process does its work, so that it cannot tell its processor seconds inside.
         told: What a reader should know of its guarantee and of how it was used, as whole sentences.
     """
 
@@ -37,15 +38,29 @@ class System:
     works: tuple[str, ...] = ("W1", "W2", "W3", "W4")
     cannot: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    elsewhere: bool = False
     told: tuple[str, ...] = ()
 
 
-RAW, OURS = "raw-duckdb", "dprelease"
+RAW, RAW_BOUNDED, OURS = "raw-duckdb", "raw-duckdb-bounded", "dprelease"
+COMPARED = {"W1": RAW, "W2": RAW, "W3": RAW, "W4": RAW_BOUNDED}  # what the times of a work are multiples of
 
 SYSTEMS = {
     each.name: each
     for each in (
         System(RAW, "DuckDB, no privacy", "raw_duckdb", "raw", ("duckdb",)),
+        System(
+            RAW_BOUNDED,
+            "DuckDB, no privacy, bounded users",
+            "raw_bounded",
+            "raw",
+            ("duckdb",),
+            works=("W4",),
+            told=(
+                "In W4 the times of all systems are multiples of this one: it keeps a row in each of at most ten "
+                "counties of a user, as the work says, where DuckDB without privacy otherwise counts every visit.",
+            ),
+        ),
         System("raw-polars", "Polars, no privacy", "raw_polars", "raw", ("polars",)),
         System(
             OURS,
@@ -141,6 +156,7 @@ SYSTEMS = {
             "tumult",
             ("tmlt.analytics", "pyspark"),
             noise={"W3": "gaussian"},
+            elsewhere=True,
             told=("On Spark in this machine; starting Spark counts in the whole process, not inside.",),
         ),
     )

@@ -17,7 +17,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CLIP", "EPSILON", "GRID", "KEYS", "MOST_GROUPS", "QUANTILES", "WORKS", "Query", "Work", "cells", "raw_sql"]
+__all__ = [
+    "CLIP",
+    "EPSILON",
+    "GRID",
+    "KEYS",
+    "MOST_GROUPS",
+    "QUANTILES",
+    "WORKS",
+    "Query",
+    "Work",
+    "bounded_rows",
+    "cells",
+    "raw_sql",
+]
 
 EPSILON, DELTA = 1.0, 1e-6
 KEYS = {"county": 3000, "state": 50, "sex": 2, "race": 7, "age": 18}  # each from 1 to this number
@@ -90,8 +103,16 @@ def cells(query: Query) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(1, KEYS[column] + 1) for column in query.by))
 
 
-def raw_sql(query: Query, file: str) -> str:
-    """The query without privacy, of a Parquet file: the cells that have rows, and the same clip."""
+def bounded_rows(file: str) -> str:
+    """SQL for a row in each of at most ten counties of a user, chosen by chance: what W4 counts, without privacy."""
+    once = f"(SELECT DISTINCT user_id, county FROM read_parquet('{file}'))"
+    lots = f"(SELECT *, random() AS lot FROM {once})"
+    turn = "row_number() OVER (PARTITION BY user_id ORDER BY lot) AS turn"
+    return f"(SELECT * FROM (SELECT *, {turn} FROM {lots}) WHERE turn <= {MOST_GROUPS})"
+
+
+def raw_sql(query: Query, file: str, rows: str = "") -> str:
+    """The query without privacy, of a Parquet file or of other ``rows``: cells that have any, and the same clip."""
     clipped = f"least(greatest(income, {CLIP[0]}), {CLIP[1]})"
     exact = {
         "count": "count(*) AS value",
@@ -101,5 +122,5 @@ def raw_sql(query: Query, file: str) -> str:
             f"quantile_disc({clipped}, {at}) AS {column}" for at, column in zip(QUANTILES, query.columns, strict=False)
         ),
     }
-    by = ", ".join(query.by)
-    return f"SELECT {by}, {exact[query.kind]} FROM read_parquet('{file}') GROUP BY {by} ORDER BY {by}"
+    by, source = ", ".join(query.by), rows or f"read_parquet('{file}')"
+    return f"SELECT {by}, {exact[query.kind]} FROM {source} GROUP BY {by} ORDER BY {by}"

@@ -24,6 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 from dprelease.errors import BrokenPromiseError, NoOpinion
+from dprelease.late_modules import LateModules
 from dprelease.privacy.crosscheck import Figures, Questions, is_installed, load_peer, peer_figures
 
 __all__ = ["PeerProcess", "answer_questions", "begin_opinion", "figures_beside"]
@@ -33,6 +34,9 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from dprelease.release.opinion import answer_questions; answer_questions()"
 )
+# Half a second of loading that few questions need: of ``dp_accounting`` its own events, calibrations and mechanisms, of
+# SciPy the distributions, which Gaussian noise and curves do without, and the convolution, for several draws.
+_LATE = LateModules(packages=["dp_accounting"], modules=["scipy.stats", "scipy.signal"])
 
 
 class PeerProcess:
@@ -191,6 +195,7 @@ def answer_questions() -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
     broken = ""
+    sys.meta_path.insert(0, _LATE)
     try:
         load_peer()
     except Exception as error:  # whatever is wrong with the package; it is told in place of an answer
@@ -211,6 +216,8 @@ def _listen(lines: SimpleQueue[str]) -> None:
 def _answered(asked: dict[str, object]) -> dict[str, object]:
     try:
         return asdict(peer_figures(Questions(**asked)))  # type: ignore[arg-type]  # as they were written, but for lists
+    except ImportError as error:  # of what is loaded when it is used
+        return {"broken": _words(error)}
     except Exception as error:
         return {"failed": _words(error)}
 

@@ -12,6 +12,7 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -24,8 +25,20 @@ from bench.peers.rows import write_rows
 from bench.peers.runs import REQUIREMENTS, Asking, turns
 from bench.peers.summary import read_results
 from bench.peers.systems.ours import SETTINGS, policy_text, spec_text
-from bench.peers.table import OURS, RAW, SYSTEMS
-from bench.peers.works import CLIP, DELTA, EPSILON, KEYS, QUANTILES, WORKS, Work, cells
+from bench.peers.table import COMPARED, OURS, RAW, SYSTEMS
+from bench.peers.works import (
+    CLIP,
+    DELTA,
+    EPSILON,
+    KEYS,
+    MOST_GROUPS,
+    QUANTILES,
+    WORKS,
+    Work,
+    bounded_rows,
+    cells,
+    raw_sql,
+)
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants.zcdp import Zcdp
 from dprelease.privacy.event import Concentrated
@@ -43,6 +56,10 @@ def test_the_table_of_systems_is_closed() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.py")} == {system.script for system in SYSTEMS.values()}
     assert {path.stem for path in REQUIREMENTS.iterdir()} == named
     assert SYSTEMS[RAW].environment == "raw"
+    assert list(COMPARED) == list(WORKS)
+    for work, name in COMPARED.items():
+        assert work in SYSTEMS[name].works
+        assert SYSTEMS[name].environment == "raw"
     assert [name for name, system in SYSTEMS.items() if not system.environment] == [OURS]
     for system in SYSTEMS.values():
         assert {*system.noise, *system.cannot, *system.without} <= {*system.works} <= {*WORKS}
@@ -163,6 +180,19 @@ def test_what_sampling_keeps_is_at_most_all_and_at_most_ten_for_a_user(rows: Pat
     assert max(of_user.values()) > 10
 
 
+def test_what_bounded_users_are_compared_with_keeps_of_each_user_what_the_work_says(rows: Path) -> None:
+    """As many rows as sampling keeps, no pair of a user and a county twice, and no user in more than ten counties."""
+    (query,) = WORKS["W4"].queries
+    kept = bounded_rows(str(rows / "visits.parquet"))
+    wanted = truth_of(WORKS["W4"], rows).kept[query.name].sum()
+
+    pairs = duckdb.sql(f"SELECT user_id, county FROM {kept}").fetchall()
+    answers = duckdb.sql(raw_sql(query, "", kept)).fetchall()
+
+    assert len(set(pairs)) == len(pairs) == sum(count for _, count in answers) == pytest.approx(wanted)
+    assert max(Counter(user for user, _ in pairs).values()) == MOST_GROUPS
+
+
 def test_the_page_and_its_figure_are_what_the_kept_results_say() -> None:
     shown = kept_results()
 
@@ -200,13 +230,13 @@ from bench.peers.measure import StoppedShort, run_measured
 out = pathlib.Path(sys.argv[1])
 try:
     found = run_measured([sys.executable, "-c", sys.argv[2], str(out)], out, out, float(sys.argv[3]))
-    print(json.dumps({"cpu": found.cpu, "inside": found.inside, "peak": found.peak}))
+    print(json.dumps({"cpu": found.cpu, "inside": found.inside, "inside_cpu": found.inside_cpu, "peak": found.peak}))
 except StoppedShort as reason:
     print(json.dumps(str(reason)))
 """
 _BUSY = """
 import os, sys, time, json, pathlib
-pathlib.Path(sys.argv[1], "phases.json").write_text(json.dumps({"start": 5, "query": 1, "write": 0.5, "peak": 1}))
+pathlib.Path(sys.argv[1], "phases.json").write_text(json.dumps({"start": 5, "query": 1, "write": 0.5, "cpu": 0.25, "peak": 1}))
 if os.fork() == 0:
     hoard = bytearray(50_000_000)
     hoard[::4096] = b"x" * len(hoard[::4096])
@@ -232,5 +262,5 @@ def test_a_process_is_measured_with_what_outlives_it(tmp_path: Path, code: str, 
         assert found == said
     else:
         assert found["cpu"] >= 0.5
-        assert found["inside"] == 1.5
+        assert (found["inside"], found["inside_cpu"]) == (1.5, 0.25)
         assert found["peak"] > 50

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +56,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
         package = tmp_path / "fake" / "dp_accounting"
         (package / "pld").mkdir(parents=True)
         for path, text in {
-            "__init__.py": imported,
-            "dp_event.py": "",
+            "__init__.py": "",
+            "dp_event.py": imported,
             "rdp.py": f"class RdpAccountant:\n    def __init__(self, orders):\n        {asked or 'pass'}\n",
             "pld/__init__.py": "",
             "pld/privacy_loss_distribution.py": "",
@@ -75,6 +77,37 @@ def test_another_process_answers_as_this_one_does_and_more_than_once(processes: 
     assert theirs == second_opinion(plan)
     assert len(theirs) == 3
     assert processes[0].figures(ASKED, 120) == peer_figures(ASKED)
+
+
+_GAUSSIAN = """
+import sys
+from dprelease.release import opinion
+def asked():
+    told = opinion._answered({"rhos": [[0.02, 2]], "left": 1e-9, "parts": [[["gaussian", 9.0, 2], 1]], "grid": 1e-3,
+                              "delta": 1e-9})
+    print(sorted(name for name in sys.modules if name.startswith(("scipy.stats.", "scipy.signal."))), told)
+sys.meta_path.insert(0, opinion._LATE)
+opinion.load_peer()
+asked()
+"""
+
+
+def test_of_scipy_distributions_are_not_loaded_where_no_question_needs_them() -> None:
+    """Gaussian noise and curves, and the answer is that of the whole library."""
+    pytest.importorskip("dp_accounting", reason="the crosscheck extra is not installed")
+    told = subprocess.run([sys.executable, "-c", _GAUSSIAN], check=True, capture_output=True, text=True)
+    asked = Questions(((0.02, 2),), 1e-9, ((("gaussian", 9.0, 2), 1),), 1e-3, 1e-9)
+    assert told.stdout == f"[] {asdict(peer_figures(asked))}\n"
+
+
+def test_what_cannot_be_loaded_when_it_is_used_is_told_as_what_cannot_be_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_: Questions) -> Figures:
+        raise ImportError("no distributions here")
+
+    monkeypatch.setattr(opinion, "peer_figures", broken)
+    assert opinion._answered(asdict(ASKED)) == {"broken": "ImportError: no distributions here"}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import duckdb
 import opendp.prelude as dp
 
 from bench.peers.answering import Asked, Phases, answer_with, write_answers
-from bench.peers.works import CLIP, GRID, KEYS, MOST_GROUPS, QUANTILES, Query
+from bench.peers.works import CLIP, GRID, KEYS, MOST_GROUPS, QUANTILES, Query, bounded_rows
 
 dp.enable_features("contrib")
 
@@ -33,10 +33,7 @@ def _table(asked: Asked) -> str:
     """Rows of which every unit has as many as the sensitivities below say, and no more."""
     if not asked.work.bounded:
         return f"read_parquet('{asked.file}')"
-    once = f"(SELECT DISTINCT user_id, county FROM read_parquet('{asked.file}'))"
-    lots = f"(SELECT *, random() AS lot FROM {once})"
-    turn = "row_number() OVER (PARTITION BY user_id ORDER BY lot) AS turn"
-    return f"(SELECT * FROM (SELECT *, {turn} FROM {lots}) WHERE turn <= {MOST_GROUPS})"
+    return bounded_rows(str(asked.file))
 
 
 def _totals(connection: duckdb.DuckDBPyConnection, asked: Asked, query: Query) -> Rows:

@@ -196,8 +196,8 @@ class ReleasePlan(GrownValue):
 
     @property
     def event(self) -> Composed:
-        """The whole release as one event."""
-        return Composed(events=self.events)
+        """The whole release as one event; the same value each time, which knows what was made of it."""
+        return self.once(_event)
 
     def event_of(self, account: str) -> Composed:
         """What the release costs one account, for one unit: the steps on its tables."""
@@ -332,6 +332,10 @@ class ReleasePlan(GrownValue):
         selections = {query.name: query.selection for query in self.queries}
         whole_steps = with_cubes(tuple(in_one_piece(others, selections, self.catalog)), self.catalog)
         return (*in_their_pieces(self.steps, pieces), *whole_steps)
+
+
+def _event(plan: ReleasePlan) -> Composed:
+    return Composed(events=plan.events)
 
 
 def _events(plan: ReleasePlan) -> tuple[Event, ...]:

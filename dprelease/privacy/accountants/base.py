@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Literal, Protocol
 
 from dprelease.errors import UnsupportedEvent
@@ -227,7 +226,7 @@ def atoms(event: Event | NearDraws) -> Atoms:
     selection of keys is its noise and a (0, delta) event, for as many units as it is about.
     """
     if isinstance(event, Composed):
-        return _of_composed(event)
+        return event.once(_of_composed)  # every accountant asks, several times; nobody changes what they get
     if isinstance(event, Repeated):
         return Counter({atom: n * event.count for atom, n in atoms(event.event).items()})
     if isinstance(event, NearDraws):
@@ -237,7 +236,6 @@ def atoms(event: Event | NearDraws) -> Atoms:
     return Counter({event: 1})
 
 
-@lru_cache(maxsize=16)  # every accountant asks, several of them more than once; nobody changes what they get
 def _of_composed(event: Composed) -> Atoms:
     total: Atoms = Counter()
     for part in event.events:

@@ -1,0 +1,69 @@
+"""Packages that load more than is asked of them: their modules are loaded when somebody asks for one.
+
+What is loaded, once it is, is what was installed, unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
+from typing import Any
+
+__all__ = ["LateModules", "WhenAsked"]
+
+
+class LateModules(MetaPathFinder):
+    """Finds named packages so that they are loaded late. For a process in which one thread alone imports.
+
+    Args:
+        packages: Of which only the modules that are asked for are loaded.
+        modules: That are loaded when something of them is first used; they must import nothing in place of themselves.
+    """
+
+    def __init__(self, packages: Collection[str], modules: Collection[str]) -> None:
+        self._packages, self._modules = frozenset(packages), frozenset(modules)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find those that were named, and know nothing of any other module."""
+        if fullname not in self._packages | self._modules:
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
+        if found is not None and found.loader is not None:
+            found.loader = WhenAsked(found.loader) if fullname in self._packages else LazyLoader(found.loader)
+        return found
+
+
+class WhenAsked(Loader):
+    """A package whose modules are loaded one by one, when somebody asks for one of them.
+
+    Args:
+        loader: Loads all of it; asked where a name is none of its modules.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As any module is made."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the package what answers for names that it has not."""
+
+        def answer(name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            try:
+                return import_module(f"{module.__name__}.{name}")
+            except ModuleNotFoundError:
+                del module.__dict__["__getattr__"]
+                self._loader.exec_module(module)
+                return getattr(module, name)
+
+        module.__dict__["__getattr__"] = answer
