@@ -73,7 +73,7 @@ def ends_by_every_piece(test: room._Test, least: Floats, most: Floats) -> tuple[
         pieces = kept(borders[:, :-1], borders[:, 1:])
         some, rows = pieces.any(axis=1), np.arange(len(left))
         at = pieces.argmax(axis=1) if lower else count - 1 - pieces[:, ::-1].argmax(axis=1)
-        return borders[rows, at], borders[rows, at + 1], some
+        return borders[rows, at], borders[rows, at + 1], np.asarray(some)
 
     ends = []
     for lower in (True, False):
@@ -97,10 +97,9 @@ def test_sets_of_spreads_are_those_of_every_piece(kind: str) -> None:
         for each, law in zip((squares, mean * rows, rows), laws(kind), strict=True)
     ]
     some = noisy[2] >= 1
-    cells = room.Moments(
-        *(each[some] for each in noisy), float(square.grain), float(square.offset),
-        (float(square.low - square.centre), float(square.high - square.centre)), laws(kind),
-    )  # fmt: skip
+    squares, sums, counts = (each[some] for each in noisy)
+    means = float(square.low - square.centre), float(square.high - square.centre)
+    cells = room.Moments(squares, sums, counts, float(square.grain), float(square.offset), means, laws(kind))
     size = int(some.sum())
     first = np.clip(cells.sums / cells.counts - chance.uniform(0, 9000, size), -HALF, HALF)
     last = np.clip(cells.sums / cells.counts + chance.uniform(0, 9000, size), -HALF, HALF)

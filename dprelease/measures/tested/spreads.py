@@ -206,7 +206,7 @@ class _Test:
         lost = _ROUNDING * (lost + (far + v1) * counts)
         reach = np.maximum(np.maximum(least - v1 * counts, v0 * counts - most), 0.0)
         reach = reach - lost - (self._grain + 2 * size + weight)
-        kept = reach <= 0
+        kept: Bools = np.asarray(reach <= 0)
         asked = np.flatnonzero(~kept)
         scales = self._grain * self._scales[0], 2 * size[asked] * self._scales[1], weight[asked] * self._scales[2]
         tail = _laplace_tail(scales, reach[asked]) if self._laplace else _normal_tail(scales, reach[asked])
