@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Discriminator, Tag
 
 from dprelease.errors import PlanError
-from dprelease.measures.base import (
-    Flaw,
-    Measure,
-    Possible,
-    WrittenMeasure,
-)
+from dprelease.measures.base import Measure, Possible, WrittenMeasure
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.mean import Mean
@@ -35,6 +30,7 @@ from dprelease.measures.quantile import Max, Min, Quantiles
 from dprelease.measures.randomized import Randomized
 from dprelease.measures.ratio import PlannedRatio, Ratio
 from dprelease.measures.sum import Sum
+from dprelease.measures.text import Flaw
 from dprelease.measures.variance import Stddev, Variance
 
 __all__ = [

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -18,44 +18,15 @@ from dprelease.catalog.table import ColumnType, Table
 from dprelease.catalog.weight import RowWeight
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.estimates import Estimate, Expected, Noisy, OfAnswers
-from dprelease.measures.text import Formula, FormulaTerm
+from dprelease.measures.tested.quotients import NoisyQuotient
+from dprelease.measures.text import Flaw, Formula, FormulaTerm, Widest
 from dprelease.noise import Law
 
-__all__ = ["Flaw", "Measure", "Possible", "Widest", "WrittenMeasure"]
+__all__ = ["Measure", "Possible", "WrittenMeasure"]
 
 Floats = npt.NDArray[np.float64]
 Possible = tuple[Fraction | None, Fraction | None]
 """The least and the largest that a true number can be; None: nothing is known on that side."""
-
-
-class Flaw(NamedTuple):
-    """Something to tell an author about one measure of a spec.
-
-    Attributes:
-        code: The stable code of the message.
-        at: The place below the measure, such as ``("at", 1)``.
-        says: What is wrong, or what to know.
-        hint: What to write instead.
-    """
-
-    code: str
-    at: tuple[str | int, ...]
-    says: str
-    hint: str
-
-
-class Widest(NamedTuple):
-    """The widest clip that a kind of measure can take.
-
-    Attributes:
-        steps: Its largest width, in steps of the column's grid.
-        code: The stable code of the message about a wider one.
-        says: That message; ``{}`` stands for the column.
-    """
-
-    steps: int
-    code: str
-    says: str
 
 
 class Measure(GrownValue):
@@ -331,6 +302,10 @@ class Measure(GrownValue):
     def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """The same; of a quotient with the interval that an exact test of the noise gives (``tested.quotients``)."""
         return self.estimate(noisy, confidence)
+
+    def as_quotient(self, noisy: Sequence[Noisy]) -> NoisyQuotient | None:
+        """Which two numbers, linear in their draws, it is the quotient of; None: of none."""
+        return None
 
     def test_pays(self, laws: Sequence[Law], count: int | None, confidence: Fraction) -> bool:
         """Whether :meth:`estimate_tested` is taken, from what is public before any draw.

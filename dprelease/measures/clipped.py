@@ -11,9 +11,9 @@ from pydantic import Discriminator, Tag
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.chosen_clip import PARTS, ChosenClip
 from dprelease.catalog.table import ColumnType, Table
-from dprelease.measures.base import Flaw, Measure
+from dprelease.measures.base import Measure
 from dprelease.measures.estimates import Expected
-from dprelease.measures.text import FormulaTerm, exact_text, operand, weighed
+from dprelease.measures.text import Flaw, FormulaTerm, exact_text, operand, weighed
 from dprelease.noise import Law
 from dprelease.words import phrase
 

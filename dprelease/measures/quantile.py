@@ -15,12 +15,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.catalog.table import ColumnType
-from dprelease.measures.base import (
-    Flaw,
-    Measure,
-    Widest,
-    WrittenMeasure,
-)
+from dprelease.measures.base import Measure, WrittenMeasure
 from dprelease.measures.clipped import Ranged
 from dprelease.measures.counted_quantile import (
     FEWEST_CLASSES,
@@ -31,7 +26,7 @@ from dprelease.measures.counted_quantile import (
     CountedShare,
 )
 from dprelease.measures.ranked_quantile import Quantile
-from dprelease.measures.text import exact_text
+from dprelease.measures.text import Flaw, Widest, exact_text
 
 __all__ = ["Max", "Min", "Quantiles", "quantile_name"]
 

@@ -1,4 +1,4 @@
-"""How measures and the pages about them write formulas and exact numbers.
+"""How measures and the pages about them write formulas and exact numbers, and what they tell authors.
 
 >>> operand(Fraction(1, 3)), operand(-2), operand(5)
 ('(1/3)', '(-2)', '5')
@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.weight import RowWeight
 from dprelease.words import number_written, phrase
 
-__all__ = ["Formula", "FormulaTerm", "decimal", "exact_text", "operand", "weighed"]
+__all__ = ["Flaw", "Formula", "FormulaTerm", "Widest", "decimal", "exact_text", "operand", "weighed"]
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,33 @@ def weighed(weight: RowWeight) -> str:
         column=weight.column,
         most=exact_text(weight.in_units),
     )
+
+
+class Flaw(NamedTuple):
+    """Something to tell an author about one measure of a spec.
+
+    Attributes:
+        code: The stable code of the message.
+        at: The place below the measure, such as ``("at", 1)``.
+        says: What is wrong, or what to know.
+        hint: What to write instead.
+    """
+
+    code: str
+    at: tuple[str | int, ...]
+    says: str
+    hint: str
+
+
+class Widest(NamedTuple):
+    """The widest clip that a kind of measure can take.
+
+    Attributes:
+        steps: Its largest width, in steps of the column's grid.
+        code: The stable code of the message about a wider one.
+        says: That message; ``{}`` stands for the column.
+    """
+
+    steps: int
+    code: str
+    says: str

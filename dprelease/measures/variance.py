@@ -20,12 +20,12 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Floats, Possible, Widest
+from dprelease.measures.base import Floats, Possible
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
 from dprelease.measures.estimates import Estimate, Expected, Noisy
 from dprelease.measures.tested.quotients import with_ends
 from dprelease.measures.tested.spreads import BOX, Moments, spreads
-from dprelease.measures.text import Formula, FormulaTerm, operand
+from dprelease.measures.text import Formula, FormulaTerm, Widest, operand
 from dprelease.noise import Law
 from dprelease.words import marked, phrase
 

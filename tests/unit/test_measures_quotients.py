@@ -18,7 +18,7 @@ from dprelease.measures.laws import KnownLaw
 from dprelease.measures.mean import Mean
 from dprelease.measures.ratio import PlannedRatio
 from dprelease.measures.tested.knorm_pairs import KNormPair
-from dprelease.measures.tested.quotients import Draw, quotients, reach_at, with_ends
+from dprelease.measures.tested.quotients import Draw, _table, quotients, reach_at, with_ends
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
@@ -81,6 +81,63 @@ def test_the_reach_is_enough_and_a_twentieth_less_is_not(name: str) -> None:
     assert less >= 190  # a lattice can jump over one of them
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_reach_of_the_tables_is_enough_at_a_thousand_quotients_and_a_twentieth_less_is_not(name: str) -> None:
+    """Of the brackets that are published from, and of one quotient by itself; by sums that are made another way."""
+    x, y = PAIRS[name]
+    spread, chance = math.sqrt(x.variance / y.variance), np.random.default_rng()
+    table = _table(pair(x, y), -20 * spread, 20 * spread, CONFIDENCE)
+    seen = (spread * np.sinh(chance.uniform(-3.6, 3.6, 1000))).tolist()
+    bracket = np.searchsorted(table.last, seen)
+    less, excess = 0, []
+    for at, quotient in zip(bracket.tolist(), seen, strict=True):
+        alone, q = reach_at(pair(x, y), quotient, CONFIDENCE), float(table.reach[at])
+        assert table.first[at] <= quotient <= table.last[at]
+        assert beyond(x, y, quotient, alone) <= ALPHA, quotient
+        assert beyond(x, y, quotient, q) <= ALPHA, quotient
+        less += beyond(x, y, quotient, 0.95 * alone) > ALPHA
+        excess.append(q / alone - 1)
+    assert less >= 940  # a lattice can jump over one of them
+    assert np.mean(excess) < 0.01
+    assert max(excess) < 0.05
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("ball", ["count", "linf"])
+def test_the_reach_of_one_draw_of_two_numbers_is_enough_at_a_thousand_quotients(ball: Ball) -> None:
+    law = KNormLaw(ball, Fraction(3), 2)
+    at = np.arange(-130, 131)
+    first, second = np.meshgrid(at, at, indexing="ij")
+    most, least = np.maximum(np.maximum(first, second), 0), np.minimum(np.minimum(first, second), 0)
+    mass = np.exp(-(most - least if ball == "count" else np.maximum(most, -least)) / 3)
+    mass /= mass.sum()
+    draws = (Draw(law, 1.0, 0.0, "s1"), Draw(law, 0.0, 1.0, "s1"))
+    less = 0
+    for quotient in np.sinh(np.random.default_rng().uniform(-3, 3, 1000)).tolist():
+        q = reach_at(draws, quotient, CONFIDENCE)
+        far = np.abs(first - quotient * second)
+        assert mass[far > q + 1e-9 * (1 + q)].sum() <= ALPHA, quotient
+        less += mass[far > 0.95 * q].sum() > ALPHA
+    assert less >= 900
+
+
+GOLDEN = {  # q at 0, 0.1, 0.25, 0.5, 0.75, 1 and 2
+    "laplace 2, 2": (6, 6, 6, 6.5, 7.25, 8, 13),
+    "laplace 20, 20": (60, 60.1, 61.25, 65.5, 72.75, 82, 131),
+    "gauss 5, 5": (10, 9.9, 10, 11, 12.25, 14, 22),
+    "gauss 8, laplace 5": (16, 15.8, 16, 17, 19, 21, 33),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_reaches_known_from_exact_laws(name: str) -> None:
+    """To six digits; they were found outside of this project."""
+    x, y = PAIRS[name]
+    for quotient, told in zip((0, 0.1, 0.25, 0.5, 0.75, 1, 2), GOLDEN[name], strict=True):
+        assert told <= reach_at(pair(x, y), quotient, CONFIDENCE) * (1 + 1e-9) <= told * (1 + 2e-6), quotient
+
+
 @pytest.mark.parametrize(
     ("above", "below", "name", "possible", "ends"),
     [
@@ -100,6 +157,17 @@ def test_sets_known_from_exact_p_values(
     hair = 0.01 * (ends[1] - ends[0])
     assert ends[0] - hair <= low <= ends[0] + 1e-6
     assert ends[1] - 1e-6 <= high <= ends[1] + hair
+
+
+def test_the_set_of_a_pair_that_could_not_be_true_is_joined_with_that_of_the_nearest_one_that_could() -> None:
+    """40 of 30: what the test leaves of [0, 1] begins at 0.894737, and what is published where the set of 30 of 30 does."""
+    above, below, draws = np.array([40.0]), np.array([30.0]), pair(*PAIRS["gauss 5, 5"])
+    low, high = quotients(above, below, draws, (None, None), CONFIDENCE)
+    assert 0.894737 - 0.01 * (high[0] - low[0]) <= low[0] <= 0.894737 + 1e-6
+    assert 1.8 < high[0] < 2.3
+    joined, nearest = (quotients(each, below, draws, (0.0, 1.0), CONFIDENCE) for each in (above, below))
+    assert joined == nearest
+    assert (joined[0][0] < low[0], joined[1][0]) == (True, 1)
 
 
 @pytest.mark.parametrize("name", ["laplace 2, 2", "gauss 5, 5", "gauss 8, laplace 5"])

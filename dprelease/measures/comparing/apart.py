@@ -15,23 +15,18 @@ the sets before they are cut to what is possible. How often such intervals hold 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.measures.base import Measure
-from dprelease.measures.estimates import Noisy
-from dprelease.measures.mean import Mean
-from dprelease.measures.ratio import PlannedRatio
 from dprelease.measures.tested.quotients import NoisyQuotient
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
 
-__all__ = ["has_coarse_noise", "mover", "p_values_apart", "quotient_of"]
+__all__ = ["has_coarse_noise", "mover", "p_values_apart"]
 
 Floats = npt.NDArray[np.float64]
 Told = tuple[Floats, Floats, Floats]
@@ -41,11 +36,6 @@ _LEAST = 1e-9  # a p-value below it is given as this
 _PULLED = 1.02  # apart: equal scales of a sum of Laplace variables, upwards
 _COARSE = 6.0  # a draw with less variance is no continuous one
 _FAINT = 1e-4  # of the largest scale: a smaller one is taken for this
-
-
-def quotient_of(measure: Measure, noisy: Sequence[Noisy]) -> NoisyQuotient | None:
-    """The two numbers of a mean or a ratio that are linear in their draws; None of anything else."""
-    return measure.as_quotient(noisy) if isinstance(measure, Mean | PlannedRatio) else None
 
 
 def has_coarse_noise(of: NoisyQuotient) -> bool:

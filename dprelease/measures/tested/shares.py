@@ -15,7 +15,6 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import ExpressionError, parse
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Measure
 from dprelease.measures.estimates import Noisy
 
 __all__ = ["error_of_parts", "part_and_rest"]
@@ -23,21 +22,23 @@ __all__ = ["error_of_parts", "part_and_rest"]
 Floats = npt.NDArray[np.float64]
 
 
-def part_and_rest(above: Measure, below: Measure, table: Table) -> tuple[Quantity, Quantity] | None:
+def part_and_rest(
+    above: Sequence[Quantity], below: Sequence[Quantity], table: Table
+) -> tuple[Quantity, Quantity] | None:
     """The rows that are counted above, and the rest of those below; None where the two are not told so.
 
     The rest is of the rows of which the condition of the part is not true: where that is null, a row is no part, and is
     one of the whole. It is told where the whole has no condition of its own, and where both count single rows.
 
     Args:
-        above: A count of which every row is counted below, too.
-        below: The other count.
+        above: What a count takes of which every row is counted below, too.
+        below: What the other count takes.
         table: Of both.
     """
-    if below.where is not None or above.counted is None or below.counted is None:
+    if (len(above), len(below)) != (1, 1):
         return None
-    (part,), (whole,) = above.quantities(table), below.quantities(table)
-    if not {part.kind, whole.kind} <= {"rows", "nonnull"}:
+    (part,), (whole,) = above, below
+    if whole.where is not None or not {part.kind, whole.kind} <= {"rows", "nonnull"}:
         return None
     said = [] if part.where is None else [part.where]
     if part.column not in (None, whole.column):

@@ -22,7 +22,6 @@ largest weights and the least |U| bound all of its tests.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -31,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.measures.laws import NORMAL_STEPS, normal_table
+from dprelease.measures.tested.brackets import Bools, Floats, Ints, first_kept
 from dprelease.measures.tested.quotients import Draw, quotients
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
@@ -38,15 +38,17 @@ from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 
 __all__ = ["BOX", "Moments", "spreads"]
 
-Floats = npt.NDArray[np.float64]
+
+Scales = tuple[float, Floats, Floats]
 
 BOX = Fraction(1, 10)
 """Of alpha: what the box of margins gets, with which the set is cut."""
 
 _OF_MEAN = Fraction(1, 10)  # of what is left: the set of means
 _MEANS, _COARSE, _FINE = 8, 64, 24  # pieces of the means, of the variances, and of the piece at either end
-_AT_ONCE = 128  # cells beside all pieces
+_AT_ONCE = 1 << 14  # cells
 _APART = 1.002  # the least ratio of two Laplace scales, to which the larger one is raised
+_TINY = 1e-300  # in the place of a width of 0
 _NARROW = 4  # the least scale of a discrete Gaussian: exp(-2 pi^2 16) is below 1e-137
 _ROUNDING = 2.0**-46  # relative; what doubles lose in U
 
@@ -94,8 +96,7 @@ def spreads(cells: Moments, least: Floats, most: Floats, confidence: Fraction) -
     if kinds not in ({DiscreteLaplaceLaw}, {DiscreteGaussianLaw}):
         return None
     scales = np.array([float(law.scale) for law in cells.laws])  # type: ignore[attr-defined]  # both have one
-    laplace = kinds == {DiscreteLaplaceLaw}
-    if not laplace and scales.min() < _NARROW:
+    if kinds == {DiscreteGaussianLaw} and scales.min() < _NARROW:
         return None
     alpha = (1 - confidence) * (1 - BOX)
     known = cells.counts >= 1
@@ -106,30 +107,46 @@ def spreads(cells: Moments, least: Floats, most: Floats, confidence: Fraction) -
     places = np.flatnonzero(known & np.isfinite(first) & np.isfinite(last) & (least <= most))
     for start in range(0, len(places), _AT_ONCE):
         at = places[start : start + _AT_ONCE]
-        test = _Test(cells.part(at), first[at], last[at], scales, laplace, float(alpha * (1 - _OF_MEAN)))
+        test = _Test(cells.part(at), first[at], last[at], scales, float(alpha * (1 - _OF_MEAN)))
         low[at], high[at] = test.ends(least[at], most[at])
     return low, high
 
 
-class _Test(NamedTuple):
+class _Test:
     """The test of some cells: a rectangle of means and variances is refused if all of its pairs are."""
 
-    cells: Moments
-    first: Floats
-    last: Floats
-    scales: Floats
-    laplace: bool
-    alpha: float
+    def __init__(self, cells: Moments, first: Floats, last: Floats, scales: Floats, alpha: float) -> None:
+        """Works out what does not depend on the variance, of all means and of halves of them down to single pieces.
+
+        Args:
+            cells: The noisy numbers, each with something to be said of it.
+            first: The least mean of each cell.
+            last: The largest one.
+            scales: Of the three laws.
+            alpha: The error probability.
+        """
+        self._scales, self._alpha, self._grain = scales, alpha, cells.grain
+        self._laplace = isinstance(cells.laws[0], DiscreteLaplaceLaw)
+        self._counts, base = cells.counts, cells.grain * cells.offset
+        self._means = _pieces(first, last, _MEANS)
+        self._centres = cells.sums / cells.counts
+        squares, sums, counts = (each[:, None] for each in (cells.squares, cells.sums, cells.counts))
+        m0, m1 = (np.ascontiguousarray(self._means[:, each]) for each in _halves(_MEANS))  # `take` wants them in a row
+        turn = np.clip(sums / counts, m0, m1)  # U is a parabola in m, least there
+        ends = [cells.grain * squares - 2 * m * sums + (base + m * m) * counts for m in (m0, m1, turn)]
+        self._least, self._most = ends[2], np.maximum(ends[0], ends[1])  # of U, but for the variance
+        self._size = np.maximum(np.abs(m0), np.abs(m1))
+        nearest = np.where((m0 <= 0) & (m1 >= 0), 0.0, np.minimum(m0 * m0, m1 * m1))
+        self._near, self._far = base + nearest, base + self._size * self._size
+        self._lost = cells.grain * np.abs(squares) + 2 * self._size * np.abs(sums)
 
     def ends(self, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The hull of the variances that are not refused: the outer ends of pieces, and of pieces of these."""
-        share = np.linspace(0.0, 1.0, _COARSE + 1)
-        borders = least[:, None] + (most - least)[:, None] * share
-        borders[:, -1] = most
-        kept = self._kept(borders[:, :-1], borders[:, 1:])
-        none = ~kept.any(axis=1)
+        borders = _pieces(least, most, _COARSE)
         rows = np.arange(len(least))
-        lowest, highest = kept.argmax(axis=1), _COARSE - 1 - kept[:, ::-1].argmax(axis=1)
+        lowest, before_end = self._first_kept(borders), self._first_kept(borders, from_end=True)
+        none = lowest == _COARSE
+        lowest, highest = np.where(none, 0, lowest), np.where(none, 0, _COARSE - 1 - before_end)
         low = self._end(borders[rows, lowest], borders[rows, lowest + 1], lower=True)
         high = self._end(borders[rows, highest], borders[rows, highest + 1], lower=False)
         low[none], high[none] = np.nan, np.nan
@@ -137,58 +154,106 @@ class _Test(NamedTuple):
 
     def _end(self, left: Floats, right: Floats, *, lower: bool) -> Floats:
         """The outer end of the first piece of a piece that is kept; where none is, the inner end of all."""
-        share = np.linspace(0.0, 1.0, _FINE + 1)
-        borders = left[:, None] + (right - left)[:, None] * share
-        borders[:, -1] = right
-        kept = self._kept(borders[:, :-1], borders[:, 1:])
-        rows, some = np.arange(len(left)), kept.any(axis=1)
-        if lower:
-            return np.where(some, borders[rows, kept.argmax(axis=1)], right)
-        return np.where(some, borders[rows, _FINE - kept[:, ::-1].argmax(axis=1)], left)
+        borders = _pieces(left, right, _FINE)
+        found = self._first_kept(borders, from_end=not lower)
+        return np.asarray(borders[np.arange(len(left)), found if lower else _FINE - found])
 
-    def _kept(self, left: Floats, right: Floats) -> npt.NDArray[np.bool_]:
-        """Whether a pair of a mean and a variance of each piece may not be refused; ``(cells, pieces)``."""
-        share = np.linspace(0.0, 1.0, _MEANS + 1)
-        means = self.first[:, None] + (self.last - self.first)[:, None] * share
-        kept = np.zeros(left.shape, dtype=bool)
-        for m0, m1 in zip(means.T[:-1, :, None], means.T[1:, :, None], strict=True):
-            kept |= self._possible(m0, m1, left, right)
+    def _first_kept(self, borders: Floats, *, from_end: bool = False) -> Ints:
+        """Which piece of each cell, counted from one end, is the first one that may not be refused; all: none is.
+
+        A rectangle that is refused is so in all of its parts, for these have no smaller a |U| and no larger weights.
+        """
+
+        def kept(rows: Ints, first: Ints, last: Ints) -> Bools:
+            v0, v1 = borders[rows, first], borders[rows, last]
+            found = self._possible(rows, np.zeros_like(rows), v0, v1)
+            single = np.flatnonzero(found & (last == first + 1))
+            found[single] = self._kept(rows[single], v0[single], v1[single])
+            return found
+
+        return first_kept(len(borders), borders.shape[1] - 1, kept, from_end=from_end)
+
+    def _kept(self, rows: Ints, v0: Floats, v1: Floats) -> Bools:
+        """Whether a pair of a mean and a variance may not be refused, by pieces of the means: the likeliest first."""
+        left, right = self._means[rows, 0], self._means[rows, -1]
+        share = (self._centres[rows] - left) / np.maximum(right - left, _TINY)
+        found = self._possible(rows, _MEANS - 1 + np.clip(share * _MEANS, 0, _MEANS - 1).astype(np.int64), v0, v1)
+        which = np.flatnonzero(~found)
+        block = np.zeros_like(which)
+        while which.size and block[0] < _MEANS - 1:
+            which, block = np.repeat(which, 2), np.repeat(2 * block + 1, 2)
+            block[1::2] += 1
+            kept = self._possible(rows[which], block, v0[which], v1[which])
+            which, block = which[kept], block[kept]
+        found[which] = True
+        return found
+
+    def _possible(self, rows: Ints, block: Ints, v0: Floats, v1: Floats) -> Bools:
+        """Whether some pair of a rectangle of means and variances may not be refused; all of shape ``(rows,)``.
+
+        Args:
+            rows: The cells.
+            block: Of the means of each, in the order of :func:`_halves`.
+            v0: The least variance.
+            v1: The largest one.
+        """
+        at = rows * self._size.shape[1] + block
+        least, most, size, near, far, lost = (
+            each.take(at) for each in (self._least, self._most, self._size, self._near, self._far, self._lost)
+        )
+        counts = self._counts[rows]
+        weight = np.maximum(np.abs(near - v1), np.abs(far - v0))
+        lost = _ROUNDING * (lost + (far + v1) * counts)
+        reach = np.maximum(np.maximum(least - v1 * counts, v0 * counts - most), 0.0)
+        reach = reach - lost - (self._grain + 2 * size + weight)
+        kept: Bools = np.asarray(reach <= 0)
+        asked = np.flatnonzero(~kept)
+        scales = self._grain * self._scales[0], 2 * size[asked] * self._scales[1], weight[asked] * self._scales[2]
+        tail = _laplace_tail(scales, reach[asked]) if self._laplace else _normal_tail(scales, reach[asked])
+        kept[asked] = tail > self._alpha
         return kept
 
-    def _possible(self, m0: Floats, m1: Floats, v0: Floats, v1: Floats) -> npt.NDArray[np.bool_]:
-        cells = self.cells
-        squares, sums, counts = (each[:, None] for each in (cells.squares, cells.sums, cells.counts))
-        grain, base = cells.grain, cells.grain * cells.offset
-        turn = np.clip(sums / counts, m0, m1)  # U is a parabola in m, least there
-        ends = [grain * squares - 2 * m * sums + (base + m * m) * counts for m in (m0, m1, turn)]
-        lowest, highest = ends[2] - v1 * counts, np.maximum(ends[0], ends[1]) - v0 * counts
-        size = np.maximum(np.abs(m0), np.abs(m1))
-        nearest = np.where((m0 <= 0) & (m1 >= 0), 0.0, np.minimum(m0 * m0, m1 * m1))
-        weight = np.maximum(np.abs(base + nearest - v1), np.abs(base + size * size - v0))
-        lost = _ROUNDING * (grain * np.abs(squares) + 2 * size * np.abs(sums) + (base + size * size + v1) * counts)
-        reach = np.maximum(np.maximum(lowest, -highest), 0.0) - lost - (grain + 2 * size + weight)
-        scales = np.stack(
-            np.broadcast_arrays(grain * self.scales[0], 2 * size * self.scales[1], weight * self.scales[2])
-        )
-        tail = _laplace_tail(scales, reach) if self.laplace else _normal_tail(scales, reach)
-        return np.asarray((reach <= 0) | (tail > self.alpha))
+
+def _halves(count: int) -> tuple[list[int], list[int]]:
+    """The first and last border of blocks of pieces: of all, of the halves of each that is there, down to single ones.
+
+    >>> _halves(4)
+    ([0, 0, 2, 0, 1, 2, 3], [4, 2, 4, 1, 2, 3, 4])
+    """
+    first, last, size = [0], [count], count
+    while size > 1:
+        size //= 2
+        first += range(0, count, size)
+        last += range(size, count + 1, size)
+    return first, last
 
 
-def _normal_tail(scales: Floats, reach: Floats) -> Floats:
+def _pieces(first: Floats, last: Floats, count: int) -> Floats:
+    """The borders of so many even pieces from the one to the other, ``(cells, count + 1)``."""
+    borders = first[:, None] + (last - first)[:, None] * np.linspace(0.0, 1.0, count + 1)
+    borders[:, -1] = last
+    return np.asarray(borders)
+
+
+def _normal_tail(scales: Scales, reach: Floats) -> Floats:
     """P(|Z| > t) of a sum of normal variables: the tail at the nearest point of a table below."""
-    at, table = np.maximum(reach, 0.0) / np.sqrt((scales**2).sum(axis=0)), normal_table()
+    one, two, three = scales
+    at, table = np.maximum(reach, 0.0) / np.sqrt(one * one + two * two + three * three), normal_table()
     return np.asarray(2 * table[np.minimum(at * NORMAL_STEPS, len(table) - 1).astype(np.int64)])
 
 
-def _laplace_tail(scales: Floats, reach: Floats) -> Floats:
+def _laplace_tail(scales: Scales, reach: Floats) -> Floats:
     """P(|L1 + L2 + L3| > t) of Laplace variables, by partial fractions; near scales are pulled apart, upwards."""
-    one, two, three = np.sort(scales, axis=0)
+    other, *pair = scales
+    less, more = np.minimum(*pair), np.maximum(*pair)
+    one, two, three = np.minimum(less, other), np.maximum(less, np.minimum(more, other)), np.maximum(more, other)
     one = np.maximum(one, three * 1e-9)
     two = np.maximum(two, _APART * one)
     three = np.maximum(three, _APART * two)
     at = np.maximum(reach, 0.0)
+    parts = [(each, each * each) for each in (one, two, three)]
     found = np.zeros(np.broadcast_shapes(one.shape, at.shape))
-    for own, *others in ((one, two, three), (two, one, three), (three, one, two)):
-        share = math.prod((own**2 / (own**2 - other**2) for other in others), start=np.ones(own.shape))
-        found = found + share * np.exp(-at / own)
+    for own, (_, squared) in zip((one, two, three), parts, strict=True):
+        shares = [squared / (squared - each) for other, each in parts if other is not own]
+        found = found + shares[0] * shares[1] * np.exp(-at / own)
     return found + 1e-9

@@ -71,7 +71,7 @@ class _Option:
     def residuals(self) -> bool:
         """Whether it is of a later kind, which is listed where one is taken, or where it has less noise."""
         form = self.domain.candidate.form
-        return form.residuals or form.random_scale or form.parts
+        return form.residuals or form.random_scale or form.parts or form.apart
 
     @cached_property
     def centres(self) -> bool:

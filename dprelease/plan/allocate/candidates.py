@@ -146,5 +146,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("total and residual counts, Gaussian", Form(True, knorm=True, residuals=True), "gaussian", "rho"),
     Candidate("parts and rests, Laplace", Form(True, parts=True, pure=True), "laplace", "epsilon"),
     Candidate("parts and rests, Gaussian", Form(True, parts=True), "gaussian", "rho"),
+    Candidate("disjoint counts, Laplace", Form(True, apart=True, pure=True), "laplace", "epsilon"),
+    Candidate("disjoint counts, Gaussian", Form(True, apart=True), "gaussian", "rho"),
     Candidate("random-scale Gaussian counts", Form(True, knorm=True, random_scale=True), "gaussian", "rho"),
 )

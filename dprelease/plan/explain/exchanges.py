@@ -106,6 +106,6 @@ def _moved(step: Step, catalog: Catalog, relation: Neighboring) -> Sensitivity:
         return residual_sensitivity(step.residual, rows, relation, each)
     if step.factor is not None and rows is not None:
         return factor_sensitivity(step.factor, rows, relation, each)
-    if step.joined:  # a part and a rest, for noise of several quantities together has a gauge
+    if step.joined:  # counts that exclude one another, for noise of several quantities together has a gauge
         return sensitivity_of_parts(aggregate, len(step.parts), catalog, relation)
     return sensitivity(aggregate, catalog, relation)

@@ -36,6 +36,7 @@ class Form:
         random_scale: That draw is Gaussian noise of one secret scale, where there are so many counts that it can be
             less.
         parts: The whole of a share is the sum of its part and of the rest, which are drawn together: a row is in one.
+        apart: Counts that no row is in together are drawn together, as those of finer cells.
         pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise; with
             ``knorm`` all tables behind one K-norm draw, where one can hide them.
     """
@@ -47,6 +48,7 @@ class Form:
     random_scale: bool = False
     pure: bool = False
     parts: bool = False
+    apart: bool = False
 
     @property
     def of_workloads(self) -> WorkloadNoise:
@@ -94,6 +96,7 @@ class Group:
         members: The measures; none where the group is only of a total that other groups share.
         cells: Domain and cells, equal for groups whose counts can be drawn together whatever rows they look at.
         counts: How many different counts the groups of these cells have.
+        apart: Counts that no row is in together, the first of each set with the others.
     """
 
     domain: str
@@ -101,6 +104,7 @@ class Group:
     members: tuple[Asked, ...]
     cells: tuple[str, Grouping]
     counts: int
+    apart: tuple[tuple[Place, ...], ...] = ()
 
 
 def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> list[tuple[Place, ...]]:

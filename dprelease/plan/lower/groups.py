@@ -15,7 +15,9 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.expressions.expression import ExpressionError
+from dprelease.catalog.expressions.exclusive import are_exclusive, cases_at_most
+from dprelease.catalog.expressions.expression import ExpressionError, parse
+from dprelease.catalog.expressions.tree import Node
 from dprelease.catalog.table import Catalog, Table
 from dprelease.measures import Measure
 from dprelease.plan.lower.alternatives import Asked, Group, Place
@@ -24,6 +26,8 @@ from dprelease.plan.resolve.grouping import both
 __all__ = ["Asking", "grouped", "in_one", "is_joinable", "needed_by"]
 
 _C = TypeVar("_C", Quantity, Measure)
+_MOST_CASES = 1 << 12  # of the conditions of counts that are drawn together: a verifier goes through all of them
+_MOST_APART = 100  # such counts
 _Key = tuple[str, Grouping]  # of a group: its domain and its grouping
 
 
@@ -117,7 +121,35 @@ def grouped(
         )
         groups.append(Group(*key, members, of, len(counts.get(of, ()))))
     groups = [_parted(each, catalog.tables[each.grouping.table], places) for each in groups]
-    return tuple(places), tuple(groups)
+    known = tuple(places)
+    return known, tuple(_with_apart(each, catalog.tables[each.grouping.table], known) for each in groups)
+
+
+def _with_apart(group: Group, table: Table, quantities: Sequence[Quantity]) -> Group:
+    """The same, where it is known which counts exclude one another: each is put to the first set that it fits into.
+
+    The conditions of a set are so few that a verifier can go through every case of them.
+    """
+    if group.grouping.private or group.grouping.complete:  # what is reconciled has draws of its own
+        return group
+    single = [asked.forms[0][0] for asked in group.members if len(asked.forms[0]) == 1]
+    sets: list[list[tuple[Place, Node]]] = []
+    for place in dict.fromkeys(single):
+        counted = quantities[place[1]]
+        if counted.kind not in ("rows", "nonnull") or counted.where is None or counted.per != "row":
+            continue
+        condition = parse(counted.where, table.types).root
+        for found in sets:
+            alike = quantities[found[0][0][1]].weight == counted.weight
+            columns = {quantities[at].column for (_, at), _ in found} | {counted.column}
+            cases = cases_at_most((condition, *(other for _, other in found))) * 2 ** len(columns)
+            few = cases <= _MOST_CASES and len(found) < _MOST_APART
+            if alike and few and all(are_exclusive(other, condition) for _, other in found):
+                found.append((place, condition))
+                break
+        else:
+            sets.append([(place, condition)])
+    return replace(group, apart=tuple(tuple(place for place, _ in found) for found in sets if len(found) > 1))
 
 
 def _parted(group: Group, table: Table, places: dict[Quantity, int]) -> Group:

@@ -126,9 +126,14 @@ class Lowering:
             if cells is not None and counts > 1
         }
         own = [one for key, one in self.workloads.items() if domain == (key if self.spec.queries[key].budget else "")]
-        return form.of_workloads == "knorm" and any("knorm" in one for one in own), tuple(
-            (needed, cells if cells in balls else None, None if cells is None else balls.get(cells))
-            for needed, cells, _ in found
+        apart = [each.apart for each in self.groups if each.domain == domain and each.apart] if form.apart else []
+        return (
+            form.of_workloads == "knorm" and any("knorm" in one for one in own),
+            *apart,
+            tuple(
+                (needed, cells if cells in balls else None, None if cells is None else balls.get(cells))
+                for needed, cells, _ in found
+            ),
         )
 
     def lower(self, forms: Mapping[str, Form]) -> Lowered:
@@ -217,12 +222,13 @@ class Lowering:
         """
         order = sorted(needs, key=lambda key: (needs[key][0][0].query, self._place(needs[key][0])))
         part_of = dict(each.parted for group in self.groups for each in group.members if each.parted is not None)
+        apart = {place: each[0] for group in self.groups for each in group.apart for place in each}
         found: dict[object, list[tuple[int, int]]] = {}
         for at, quantity in order:
             group = self.groups[at]
             form = forms.get(group.domain, Form())
             together = form.knorm and is_joinable(self.quantities[quantity], group.grouping, self.catalog)
-            own = part_of.get((at, quantity), (at, quantity)) if form.parts else (at, quantity)
+            own = (part_of if form.parts else apart if form.apart else {}).get((at, quantity), (at, quantity))
             found.setdefault(group.cells if together else own, []).append((at, quantity))
         return [part for keys in found.values() for part in in_even_parts(keys, _MOST_JOINED)]
 
@@ -244,7 +250,7 @@ class Lowering:
         first = next(iter(fed))[0]
         step = step_id(table_id(first, grouping.by, self.groupings[first]), word(quantities), names)
         relation = self.spec.privacy.neighboring
-        if any(each.kind == "rest" for each in quantities):
+        if len(quantities) > 1 and (form.apart or any(each.kind == "rest" for each in quantities)):
             return disjoint(step, grouping, quantities, answers, self.catalog, relation)
         if len(quantities) > 1:
             return joint(step, grouping, quantities, answers, self.catalog, relation, wanted=form.ball)

@@ -78,7 +78,7 @@ class UnscaledStep:
     Attributes:
         id: The step's.
         aggregate: Its first quantity.
-        joined: Its further ones: where ``ball`` is given, and the rest beside the part of a share.
+        joined: Its further ones: where ``ball`` is given, and of counts that no row is in together.
         answers: The measures that it feeds.
         sensitivity: The sensitivity of all of its quantities together.
         cells: Numbers per quantity; None where a selection decides.
@@ -212,7 +212,7 @@ def disjoint(
     catalog: Catalog,
     by: Neighboring,
 ) -> UnscaledStep:
-    """A part and a rest, which no row is in together: numbers of finer cells, each hidden by noise of its own."""
+    """Counts that no row is in together, as a part and a rest: numbers of finer cells, each hidden by its own noise."""
     first, *others = quantities
     aggregate = _aggregate(grouping, first)
     reach = sensitivity_of_parts(aggregate, len(quantities), catalog, by)

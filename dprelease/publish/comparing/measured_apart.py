@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dprelease.estimate.intervals import outward_ends
 from dprelease.measures import Measure, Possible
-from dprelease.measures.comparing.apart import has_coarse_noise, mover, p_values_apart, quotient_of
+from dprelease.measures.comparing.apart import has_coarse_noise, mover, p_values_apart
 from dprelease.measures.comparing.comparison import ComparedNumber
 from dprelease.measures.tested.quotients import NoisyQuotient
 from dprelease.publish.comparing.levels import Levels, OneLevel
@@ -62,7 +62,7 @@ def measured_change(
 
 def _side(level: OneLevel, asked: ComparedNumber, measure: Measure, confidence: Fraction) -> _Side:
     noisy = level.inputs[asked.measure]
-    found, made = measure.estimate(noisy, confidence), quotient_of(measure, noisy)
+    found, made = measure.estimate(noisy, confidence), measure.as_quotient(noisy)
     if made is None:
         raise ValueError("only a quotient of numbers that are linear in their draws is compared so")
     below = np.where(np.isnan(found.value), np.nan, made.below)

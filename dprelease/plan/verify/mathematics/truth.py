@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
 from dprelease.catalog.expressions.tree import Node
+from dprelease.plan.verify.mathematics.values import together_at_values
 
 __all__ = ["MOST_CASES", "counted_in_cases", "outcomes"]
 
@@ -21,7 +23,8 @@ def counted_in_cases(counts: Sequence[Counting]) -> Iterator[tuple[bool, ...]]:
     """Which of several counts a row is in: every case that can be, and perhaps some that cannot.
 
     A condition is true where all of its conjuncts are. A case says of each column whether it has a value and of each
-    conjunct whether it is true; one that needs a value is true in no case without it (:func:`outcomes`).
+    conjunct whether it is true; one that needs a value is true in no case without it (:func:`outcomes`). Of those
+    that compare one term with literals, only what some value of the term makes of them is a case.
 
     Args:
         counts: What is counted, column, condition and whether that is turned round.
@@ -33,13 +36,18 @@ def counted_in_cases(counts: Sequence[Counting]) -> Iterator[tuple[bool, ...]]:
     conjuncts = list(dict.fromkeys(each for found in parts for each in found))
     valued = [column for each in conjuncts if (column := _valued(each)) is not None]
     columns = list(dict.fromkeys([*valued, *(column for column, _, _ in counts if column is not None)]))
-    if 2 ** (len(conjuncts) + len(columns)) > MOST_CASES:
+    together = together_at_values(conjuncts)
+    if math.prod(len(each.truths) for each in together) * 2 ** len(columns) > MOST_CASES:
         raise ValueError("the conditions have too many parts to go through every case")
     for present in product((True, False), repeat=len(columns)):
         has = dict(zip(columns, present, strict=True))
-        able = [_may_be_true(each, has) for each in conjuncts]
-        for truth in product(*able):
-            known = dict(zip(conjuncts, truth, strict=True))
+        able = {each: _may_be_true(each, has) for each in conjuncts}
+        left = [
+            [dict(zip(each.conjuncts, truths, strict=True)) for truths in each.truths if each.fits(truths, able)]
+            for each in together
+        ]
+        for chosen in product(*left):
+            known = {conjunct: true for each in chosen for conjunct, true in each.items()}
             yield tuple(
                 (column is None or has[column]) and all(known[each] for each in found) != turned
                 for (column, _, turned), found in zip(counts, parts, strict=True)
