@@ -30,6 +30,7 @@ from dprelease.publish.certificate import compiler
 from dprelease.publish.certificate.blocks import BLANK, BlockList, BlockText, CertificateTable, texts_of
 from dprelease.publish.certificate.compiler import compiled
 from dprelease.publish.certificate.glyphs import COVERED, in_lines, printable
+from dprelease.publish.certificate.office import identified
 from dprelease.publish.certificate.pdf import certificate_data, certificate_files, certificate_texts
 from dprelease.publish.certificate.sections import MOST_STEPS, certificate_blocks, rational_text
 from dprelease.signature import PublicKey
@@ -45,6 +46,7 @@ AGAIN = """
 import sys, time
 time.time = lambda: 4102444800.0
 from tests.unit.formats_example import plain
+from dprelease.publish.certificate.office import identified
 from dprelease.publish.certificate.pdf import certificate_files
 sys.stdout.buffer.write(certificate_files(plain(), {})["certificate.pdf"])
 """
@@ -156,7 +158,11 @@ OFFICE_LINES = (
 def test_what_the_office_did_not_say_is_a_line_to_write_on_and_nothing_is_put_in_its_place() -> None:
     content = plain()
     rows = {row[0]: row[1] for table in tables_of(content).values() for row in table.rows if len(row) == 2}
-    assert [rows[name] for name in OFFICE_LINES] == [BLANK] * len(OFFICE_LINES)
+    assert [rows[name] for name in OFFICE_LINES] == ["1", *[BLANK] * (len(OFFICE_LINES) - 1)]
+    replaced = content.plan.model_copy(
+        update={"release": content.plan.release.model_copy(update={"restatement": 2, "revision": 1})}
+    )
+    assert identified(replaced, content.facts)[0] == ("Version", "3.1")  # as catalogues and the workbook have it
     assert tables_of(content)["To be signed"].rows == ((BLANK,) * 4,) * 3
     assert tables_of(content)["By the office, in its own words"].rows == ((BLANK,) * 3,)
     curator = content.plan.release.curator
