@@ -25,7 +25,7 @@ pytestmark = [
 ]
 RUNNER = Path(__file__).with_name("paper.mjs")
 HEIGHTS = tuple(str(height) for height in range(150, 240, 5))
-CAREFREE = "@media print { .scroll, tr, caption, thead, tbody tr:first-child { break-inside: auto !important; } }"
+CAREFREE = "@media print { .scroll, tr, caption, thead, tbody tr:first-child { break-inside: auto !important; } td, th { orphans: 1; widows: 1; } }"
 
 
 def cut_rows(page: Path, folder: Path, css: str) -> tuple[int, list[str]]:
