@@ -22,10 +22,10 @@ from dprelease.publish.site.paging import page_path
 
 __all__ = ["KINDS_OF_TEXTS", "KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]
 
-TEXTS = 10
+TEXTS = 11
 """The wording of pages that this version writes; one more whenever a sentence of ``KNOWN`` was mended."""
 
-KINDS_OF_TEXTS = {"texts_recipe": 2, "texts_files": 4}
+KINDS_OF_TEXTS = {"texts_recipe": 2, "texts_files": 5}
 """The wordings of ``recipe.json`` and of all further files with sentences that are no pages, each by itself.
 
 One more whenever such a sentence changes, so that other words on a page excuse no difference in them.

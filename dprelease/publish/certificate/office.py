@@ -1,7 +1,8 @@
 """What the office states of a release, and the lines on which people sign.
 
 Everything here is in the office's words, from ``office:`` of the specification. What it did not say is a line to write
-on; nothing is inferred, for who curates data need not be their controller, and silence is no legal basis.
+on; nothing is inferred, for who curates data need not be their controller, and silence is no legal basis. The version
+alone is counted where the office does not: which publication of a period this is follows from the plan.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections.abc import Iterator
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import Facts
+from dprelease.publish.catalogue.entry import told_of
 from dprelease.publish.certificate.blocks import BLANK, Block, BlockColumn, BlockHeading, BlockText, CertificateTable
 from dprelease.publish.html_text import utc
 from dprelease.spec.fields.published.office import Office
 from dprelease.words import phrase
 
-__all__ = ["BLANK_LINES", "office_statements", "sign_off", "unsaid"]
+__all__ = ["BLANK_LINES", "identified", "office_statements", "sign_off"]
 
 BLANK_LINES = 3  # to sign on, where the specification names nobody
 _NOTHING = Office()
@@ -30,11 +32,15 @@ def _signed() -> tuple[BlockColumn, ...]:
     return tuple(BlockColumn(head, width) for head, width in zip(heads, (3, 3, 2, 4), strict=True))
 
 
-def unsaid(plan: ReleasePlan) -> tuple[tuple[str, str], ...]:
-    """What identifies a release, and is the office's to say."""
+def identified(plan: ReleasePlan, facts: Facts) -> tuple[tuple[str, str], ...]:
+    """What tells a publication from others: its version, and two statements that are the office's alone.
+
+    An office counts its publications as it likes. Where it does not, the version is what catalogues, pages and the
+    workbook are told: which publication of this period it is.
+    """
     office = _office(plan)
     return (
-        (phrase("Version"), office.version or BLANK),
+        (phrase("Version"), office.version or told_of(plan, facts).version),
         (phrase("Where errors are told, and corrections appear"), office.corrections or BLANK),
         (phrase("Clearance number"), office.clearance or BLANK),
     )

@@ -34,7 +34,7 @@ from dprelease.publish.certificate.blocks import (
     BlockText,
     CertificateTable,
 )
-from dprelease.publish.certificate.office import office_statements, sign_off, unsaid
+from dprelease.publish.certificate.office import identified, office_statements, sign_off
 from dprelease.publish.comparing.words import shared_words
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most
@@ -141,7 +141,7 @@ def _release(plan: ReleasePlan, facts: Facts) -> Iterator[Block]:
         ),
     )
     yield BlockHeading(phrase("The release"))
-    yield CertificateTable(phrase("Identity of the release"), _pairs(), (*found, charged, *unsaid(plan)))
+    yield CertificateTable(phrase("Identity of the release"), _pairs(), (*found, charged, *identified(plan, facts)))
 
 
 def _guarantee(content: Content) -> Iterator[Block]:

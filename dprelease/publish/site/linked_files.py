@@ -42,6 +42,7 @@ _OFFERED = {
     "certificate.pdf": marked("Certificate"),
 }
 _MADE_NOW = "accounting.html"  # with these pages, in each language
+_KEPT = "\u00a0"  # a space at which no line ends
 _SIGNATURE = ("manifest.sig", marked("the signature over the manifest"))
 
 
@@ -97,9 +98,9 @@ def offered(files: Mapping[str, bytes], folder: str = "") -> tuple[Download, ...
 
 
 def size(count: int) -> str:
-    """A number of bytes as a person reads it."""
+    """A number of bytes as a person reads it; no line ends before its unit."""
     if count < 1000:
-        return phrase("{count} bytes", count=count)
+        return phrase("{count} bytes", count=count).replace(" ", _KEPT)
     return number_written(f"{count / 1000:,.1f}" if count < 1e6 else f"{count / 1e6:,.1f}") + (
-        " kB" if count < 1e6 else " MB"
+        f"{_KEPT}kB" if count < 1e6 else f"{_KEPT}MB"
     )

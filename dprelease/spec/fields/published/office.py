@@ -40,7 +40,9 @@ class Office(SpecValue):
     retention: Text = Field("", description="How long the confidential data are kept, and what happens then.")
     why_this_budget: Text = Field("", description="Who chose epsilon and delta, and why these.")
     alternatives: tuple[Alternative, ...] = Field((), description="What else was considered.")
-    version: Text = Field("", description="Of this publication, as the office counts.")
+    version: Text = Field(
+        "", description="Of this publication, as the office counts; left out: as catalogues are told."
+    )
     corrections: Text = Field("", description="Where errors are told, and where corrections appear.")
     clearance: Text = Field("", description="Clearance number of whoever lets the release out.")
     signatories: tuple[Signatory, ...] = Field((), description="Who signs, in the order of their lines.")
