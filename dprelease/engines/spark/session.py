@@ -22,7 +22,7 @@ from typing import Any
 from dprelease.engines.spark.settings import asked_for, is_local, refuse_unsafe
 from dprelease.errors import DpReleaseError, MissingExtra, Unavailable
 
-__all__ = ["LEAST_JAVA", "MASTER", "java_version", "spark_context"]
+__all__ = ["LEAST_JAVA", "MASTER", "java_version", "on_disks", "spark_context"]
 
 MASTER = "DPRELEASE_SPARK_MASTER"
 """The variable of the environment that says where the cluster is, as ``spark-submit --master`` does."""
@@ -60,6 +60,13 @@ def spark_context(environment: Mapping[str, str]) -> Any:
             context = _started(environment.get(MASTER) or "local[*]")
         refuse_unsafe(dict(context.getConf().getAll()))
         return context
+
+
+def on_disks(parts: Any) -> Any:
+    """What tasks come to, kept for later jobs: encrypted on the disks of the executors, and in nobody's memory."""
+    from pyspark import StorageLevel
+
+    return parts.persist(StorageLevel.DISK_ONLY)
 
 
 def java_version() -> int | None:
