@@ -26,6 +26,8 @@ class PlainCluster:
         self.again = again
         self.jobs = 0  # how often rows were read
         self.read: list[list[int]] = []  # the parts that were read of what is kept
+        self.at_once = 0  # the most of these jobs that ran beside one another
+        self._running = 0
 
     def parallelize(self, items: Sequence[Any], parts: int) -> _Parts:
         """One part for each item, as the engine asks for it; one without any where there is none."""
@@ -38,7 +40,12 @@ class PlainCluster:
     ) -> list[Any]:
         """What some of the parts come to."""
         self.read.append(list(places))
-        return _Parts([parts.items(place) for place in places], self.again).mapPartitions(action).collect()
+        self._running += 1
+        self.at_once = max(self.at_once, self._running)
+        try:
+            return _Parts([parts.items(place) for place in places], self.again).mapPartitions(action).collect()
+        finally:
+            self._running -= 1
 
 
 class _Parts:

@@ -159,8 +159,13 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say("and so does `prefer: accuracy` of the account in the policy")
     if plan.unspent is not None:
         say(plan.unspent)
-    told = (series_texts, grid_texts, pieces_texts, passes_texts, cluster_texts)
-    for text in (each for texts in told for each in texts(plan)):
+    for text in (
+        *series_texts(plan),
+        *grid_texts(plan),
+        *pieces_texts(plan),
+        *passes_texts(plan),
+        *cluster_texts(plan),
+    ):
         say(text)
     for text in figure_texts(plan):
         complain_of(text)
