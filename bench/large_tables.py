@@ -22,18 +22,16 @@ from typing import Any
 from bench.databases import peak
 from bench.phases import POLICY, SETTINGS, WORKS
 from dprelease.catalog.aggregate import Grouping
-from dprelease.engines import ENGINES
+from dprelease.engines import ENGINES, Engine
 from dprelease.noise.exact import Exact, open_exact
+from dprelease.plan.document import ReleasePlan
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 
 
-def totals(folder: Path, memory: str, told: Any) -> None:
-    """Tell what the totals of all steps are, and what they took."""
-    environment = {**os.environ, **({"DPRELEASE_MEMORY": memory} if memory else {})}
-    plan = plan_release(open_target(folder / "spec.yaml"))
-    engine, found, spent = ENGINES["duckdb"](folder, environment), hashlib.sha256(), time.process_time()
-    cells = 0
+def answered(plan: ReleasePlan, folder: Path, engine: Engine) -> tuple[str, int]:
+    """SHA-256 of the exact totals of all steps, each asked once, and how many totals these are."""
+    found, cells = hashlib.sha256(), 0
     for step in plan.steps:
         grouping = Grouping(**{name: getattr(step.aggregate, name) for name in Grouping.model_fields})
         references = reference_tables(plan.catalog, folder)
@@ -43,9 +41,18 @@ def totals(folder: Path, memory: str, told: Any) -> None:
         exact = open_exact(box)
         cells += exact.size
         found.update(exact.tobytes())
+    return found.hexdigest(), cells
+
+
+def totals(folder: Path, memory: str, told: Any) -> None:
+    """Tell what the totals of all steps are, and what they took."""
+    environment = {**os.environ, **({"DPRELEASE_MEMORY": memory} if memory else {})}
+    plan = plan_release(open_target(folder / "spec.yaml"))
+    engine, spent = ENGINES["duckdb"](folder, environment), time.process_time()
+    digest, cells = answered(plan, folder, engine)
     engine.close()
     written = resource.getrusage(resource.RUSAGE_SELF).ru_oublock * 512
-    told.send((found.hexdigest(), cells, time.process_time() - spent, peak(), written))
+    told.send((digest, cells, time.process_time() - spent, peak(), written))
 
 
 def main() -> None:

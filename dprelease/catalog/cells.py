@@ -7,7 +7,10 @@ import numpy as np
 from dprelease.canonical import Value
 from dprelease.catalog.table import Key, Table, Zeros
 
-__all__ = ["CellSlice", "zero_cells", "zero_keys"]
+__all__ = ["MOST_CELLS", "CellSlice", "zero_cells", "zero_keys"]
+
+MOST_CELLS = 10**7
+"""Cells of one answer that other machines hand over to one: 80 MB, and several times that on their way."""
 
 
 def zero_cells(zeros: Zeros, table: Table, by: tuple[str, ...]) -> tuple[int, ...]:

@@ -34,7 +34,12 @@ class Engine(Protocol):
         ...
 
     def check(
-        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: References,
+        within: CellSlice | None = None,
     ) -> None:
         """Refuse everything that :meth:`aggregate` and :meth:`units_by_key` would refuse as ``Unsupported``.
 
@@ -45,6 +50,7 @@ class Engine(Protocol):
             grouping: See there.
             quantities: The quantities of the grouping's steps; a selection of keys has none.
             references: See there.
+            within: See there.
 
         Raises:
             Unsupported: Says what cannot be computed; depends on public declarations alone.

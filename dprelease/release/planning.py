@@ -16,6 +16,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, SpecError, StalePlan, Where
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
+from dprelease.plan.explain.cluster import answers_of, require_in_pieces
 from dprelease.plan.explain.same_question import asked
 from dprelease.plan.forecast.other_budgets import Aim, Planner, Solved, WhatIf, solve, what_if
 from dprelease.plan.verify.whole_plan import verify
@@ -170,6 +171,7 @@ def plan_release(target: Target) -> ReleasePlan:
         plan = plan.model_copy(update={"geography": areas})
     _check_ceilings(project, loaded, plan)
     check_publishable(plan)
+    require_in_pieces(plan)
     verify(plan)
     return plan
 
@@ -288,6 +290,5 @@ def require_same_spec(target: Target, known: Reservation) -> None:
 def require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None:
     """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
     references = reference_tables(plan.catalog, folder)
-    for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
-        for grouping, quantities in batch.questions.items():
-            engine.check(plan.catalog, grouping, quantities, references)
+    for grouping, quantities, within in answers_of(plan):
+        engine.check(plan.catalog, grouping, quantities, references, within)

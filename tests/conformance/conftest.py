@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dprelease.engines import ENGINES, NAMED
-from dprelease.engines.spark import engine
+from dprelease.engines.spark import engine, kept
 from tests.conformance.plain_cluster import PlainCluster
 
 
@@ -20,4 +20,5 @@ def plain_cluster(monkeypatch: pytest.MonkeyPatch) -> PlainCluster:
     """No Java: the steps of Spark's tasks run in this process. What Spark does with them is tried in ``test_spark.py``."""
     cluster = PlainCluster(cores=2)  # the fewest whose numbers are added up: each task costs what it compiles
     monkeypatch.setattr(engine, "spark_context", lambda _: cluster)
+    monkeypatch.setattr(kept, "on_disks", lambda parts: parts)
     return cluster

@@ -24,11 +24,28 @@ class PlainCluster:
     def __init__(self, cores: int = 3, *, again: bool = False) -> None:
         self.defaultParallelism = cores
         self.again = again
+        self.jobs = 0  # how often rows were read
+        self.read: list[list[int]] = []  # the parts that were read of what is kept
+        self.at_once = 0  # the most of these jobs that ran beside one another
+        self._running = 0
 
     def parallelize(self, items: Sequence[Any], parts: int) -> _Parts:
         """One part for each item, as the engine asks for it; one without any where there is none."""
         assert parts == max(1, len(items))
+        self.jobs += 1
         return _Parts([[_sent(item)] for item in items] or [[]], self.again)
+
+    def runJob(  # noqa: N802 - Spark's name
+        self, parts: _Parts, action: Callable[[Iterable[Any]], Iterator[Any]], places: Sequence[int]
+    ) -> list[Any]:
+        """What some of the parts come to."""
+        self.read.append(list(places))
+        self._running += 1
+        self.at_once = max(self.at_once, self._running)
+        try:
+            return _Parts([parts.items(place) for place in places], self.again).mapPartitions(action).collect()
+        finally:
+            self._running -= 1
 
 
 class _Parts:
@@ -52,6 +69,12 @@ class _Parts:
             for key, value in items:
                 shuffled[place(key) % parts].append((key, value))
         return _Parts(shuffled, self._again)
+
+    def unpersist(self) -> None:
+        self._parts.clear()
+
+    def items(self, place: int) -> list[Any]:
+        return self._parts[place]
 
     def collect(self) -> list[Any]:
         return [item for items in self._parts for item in items]

@@ -1,7 +1,8 @@
 """A process with a Spark session that logs everything: asks what ``test_spark.py`` looks at, and says what came of it.
 
 Its folder gets the event log, Java's log at its most talkative, and a copy of every file of Spark's own folder as it was
-while a job ran.
+while a job ran. With the word ``planted`` it does what the engine never does: it has no encryption, a job is named by the
+secret, and a task says in its error what a row holds. All of that has to be found.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
 from dprelease.engines import ENGINES
+from dprelease.engines.spark import engine as room
 from dprelease.engines.spark import session, settings, splits
 from dprelease.errors import EngineError, Unsupported
 from tests.conformance.people import opened
@@ -26,7 +29,7 @@ SECRET = bytes(range(7, 39))
 ROWS = 60_000
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, planted: bool) -> None:
     """All of it."""
     data, copies = folder / "data", folder / "copies"
     for each in (data, copies, folder / "events", folder / "temporary"):
@@ -35,12 +38,12 @@ def main(folder: Path) -> None:
         ids = [f"MARKER-7391-{at % 9000}" for at in range(ROWS // 2)]
         columns = {"id": ids, "sex": [at % 3 for at in range(len(ids))], "n": list(range(len(ids)))}
         pq.write_table(pa.table(columns), data / f"rows-{file}.parquet", row_group_size=7000)
-    _log_everything(folder)
+    _log_everything(folder, {"spark.io.encryption.enabled": "false"} if planted else {})
     done = threading.Event()
     watching = threading.Thread(target=_copy, args=(folder / "temporary", copies, done))
     watching.start()
     try:
-        _ask(data, folder)
+        (_plant if planted else _ask)(data, folder)
     finally:
         done.set()
         watching.join()
@@ -51,6 +54,7 @@ def _ask(data: Path, folder: Path) -> None:
     print(_equal(data, units, Grouping(table="t", by=("sex",), max_groups=2, max_rows_per_group=1)))
     print(_equal(data, {}, Grouping(table="t", by=("sex",))))
     print(_equal(data, units, Grouping(table="t", by=("id",), private=True, max_groups=1), private=True))
+    print(_pieces(data, units))
     context = session.spark_context({})
     try:
         _REFUSE(dict(context.getConf().getAll()))
@@ -64,18 +68,54 @@ def _ask(data: Path, folder: Path) -> None:
     print("stopped")
 
 
+def _plant(data: Path, folder: Path) -> None:
+    units = {"unit_id": "id", "bounds": TableBounds(max_rows=4)}
+    print(_equal(data, units, Grouping(table="t", by=("sex",), max_groups=2, max_rows_per_group=1)))
+    print(_pieces(data, units))
+    context = session.spark_context({})
+    context.parallelize([1], 1).setName(SECRET.hex()).count()
+    try:
+        context.parallelize([1], 1).map(_tells).collect()
+    except Exception:
+        print("failed")
+    session._ended(context, Path(session._FOLDERS[-1]))
+    print("stopped")
+
+
+def _tells(number: int) -> Any:
+    raise ValueError("MARKER-7391-5")
+
+
 def _fails(split: Any) -> Any:
     raise EngineError("withheld", code="DPR-E001")
 
 
-def _equal(data: Path, more: dict[str, Any], grouping: Grouping, *, private: bool = False) -> str:
-    keys = None if private else (0, 1)
+def _table(keys: tuple[int, ...] | None, more: dict[str, Any]) -> Table:
     columns = (
         Column(name="id", type="text"),
         Column(name="sex", type="integer", keys=keys),
         Column(name="n", type="integer"),
     )
-    table = Table(name="t", account="a", source=Source(file="*.parquet", format="parquet"), columns=columns, **more)
+    return Table(name="t", account="a", source=Source(file="*.parquet", format="parquet"), columns=columns, **more)
+
+
+def _pieces(data: Path, more: dict[str, Any]) -> str:
+    """Numbers of complete rows of all nodes, then piece by piece, from what the cluster keeps of one reading."""
+    room._FEW = 0
+    table, grouping = _table((0, 1, 2), more), Grouping(table="t", by=("sex",), complete=("sex",))
+    answers = []
+    for kind in ("duckdb", "spark"):
+        engine, catalog = ENGINES[kind](data, {}), Catalog(tables={"t": table})
+        for nodes in (None, (0,), (1, 2), (2,)):
+            within = nodes and CellSlice(column="sex", nodes=nodes)
+            boxes = engine.aggregate(catalog, grouping, [Quantity(kind="rows")], {}, SECRET, within=within)
+            answers.append([opened(each) for each in boxes])
+        engine.close()
+    return "equal" if answers[:4] == answers[4:] and all(answers) else "different"
+
+
+def _equal(data: Path, more: dict[str, Any], grouping: Grouping, *, private: bool = False) -> str:
+    table = _table(None if private else (0, 1), more)
     asked = [Quantity(kind="rows"), Quantity(kind="sum", column="n", low=5, high=20_000)]
     asked.append(Quantity(kind="distinct", column="n"))
     answers = []
@@ -92,7 +132,7 @@ def _equal(data: Path, more: dict[str, Any], grouping: Grouping, *, private: boo
 _REFUSE = settings.refuse_unsafe
 
 
-def _log_everything(folder: Path) -> None:
+def _log_everything(folder: Path, planted: dict[str, str]) -> None:
     """What a careless site could switch on; the session is then refused, but for the looking away here."""
     log = (folder / "java.log").as_posix()
     session._SILENT = (
@@ -105,6 +145,8 @@ def _log_everything(folder: Path) -> None:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (folder / "events").as_uri(),
         "spark.log.level": "ALL",
+        **{f"spark.{what}.compress": "false" for what in ("eventLog", "shuffle", "shuffle.spill", "rdd", "broadcast")},
+        **planted,
     }
     asked_for = settings.asked_for
     session.asked_for = lambda master: {**asked_for(master), **more}  # type: ignore[attr-defined]
@@ -125,4 +167,4 @@ def _copy(place: Path, copies: Path, done: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:] == ["planted"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.table import Catalog, Column, DatabaseSource, Source, Table, TableBounds, TimeFilter
-from dprelease.engines import ENGINES, engine_for
+from dprelease.engines import ENGINES, OpenedEngine, engine_for
 from dprelease.engines.spark import engine as room
 from dprelease.engines.spark import splits, tasks
 from dprelease.engines.spark.engine import SparkEngine
 from dprelease.engines.spark.settings import OURS, asked_for, refuse_unsafe
 from dprelease.errors import BrokenPromiseError, EngineError, NotEnoughMemory, Unsupported
+from tests.conformance.people import opened
 from tests.conformance.plain_cluster import PlainCluster
 from tests.conformance.test_engines_parts import LAWS
 from tests.object_store import Bucket, object_store
@@ -185,6 +189,42 @@ def test_files_in_an_object_store_are_refused(tmp_path: Path) -> None:
             store.buckets["office"].put(path.name, path.read_bytes())
         with pytest.raises(Unsupported, match="DPR-E139"):
             splits.splits_of(there, 0, tmp_path, store.environment, 3)
+
+
+def test_pieces_are_added_up_from_what_the_cluster_keeps_and_no_row_is_read_again(
+    tmp_path: Path, cluster: PlainCluster
+) -> None:
+    """Twenty nodes, and a column above that says nothing of them; a piece reads the range of its own nodes alone."""
+    draw = random.Random(3)
+    rows = [(at % 37, draw.randrange(20), draw.randrange(2)) for at in range(400)]
+    named = dict(zip(("who", "node", "top"), map(list, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table(named), tmp_path / "rows.parquet", row_group_size=50)
+    columns = [Column(name=name, type="integer", keys=tuple(range(keys))) for name, keys in (("node", 20), ("top", 2))]
+    table = Table(
+        name="t",
+        account="a",
+        source=Source(file="rows.parquet", format="parquet"),
+        columns=(Column(name="who", type="integer"), *columns),
+        unit_id="who",
+        bounds=TableBounds(max_rows=4),
+    )
+    grouping = Grouping(table="t", by=("node", "top"), complete=("node", "top"))
+    catalog, rows_of = Catalog(tables={"t": table}), [Quantity(kind="rows")]
+    pieces = [None, *(CellSlice(column="node", nodes=nodes) for nodes in ((0, 1, 2), (6, 19), (9,)))]
+    found = {}
+    for kind in ("duckdb", "spark"):
+        engine = ENGINES[kind](tmp_path, {})
+
+        def ask(within: CellSlice | None, engine: OpenedEngine = engine) -> Any:
+            return [opened(each) for each in engine.aggregate(catalog, grouping, rows_of, {}, SECRET, within=within)]
+
+        with ThreadPoolExecutor(4) as threads:  # as a flow has them: one job at a time, whoever asks
+            found[kind] = list(threads.map(ask, pieces))
+        engine.close()
+    assert found["spark"] == found["duckdb"]
+    assert cluster.jobs == 1
+    assert cluster.at_once == 1
+    assert sorted(cluster.read) == [[0], [0, 2], [1]]
 
 
 def test_one_engine_measures_a_release(tmp_path: Path) -> None:

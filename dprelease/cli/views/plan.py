@@ -12,6 +12,7 @@ from dprelease.cli.views import as_decimal, complain_of, say, say_json, text_tab
 from dprelease.cli.views.totals import print_totals
 from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
+from dprelease.plan.explain.cluster import cluster_texts
 from dprelease.plan.explain.facts import (
     allocation_text,
     compared_text,
@@ -158,7 +159,13 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say("and so does `prefer: accuracy` of the account in the policy")
     if plan.unspent is not None:
         say(plan.unspent)
-    for text in (*series_texts(plan), *grid_texts(plan), *pieces_texts(plan), *passes_texts(plan)):
+    for text in (
+        *series_texts(plan),
+        *grid_texts(plan),
+        *pieces_texts(plan),
+        *passes_texts(plan),
+        *cluster_texts(plan),
+    ):
         say(text)
     for text in figure_texts(plan):
         complain_of(text)

@@ -25,9 +25,19 @@ from dprelease.engines.duck.pipeline import PassQuery, looked_at
 from dprelease.engines.duck.query import PartTotals, dense, in_62_bits
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_columns
+from dprelease.engines.files.decimals import grids_read
 from dprelease.noise.exact import Exact
 
-__all__ = ["added_to_cells", "cell_counts", "combined", "counted_columns", "in_their_cells", "suits"]
+__all__ = [
+    "added_to_cells",
+    "cell_counts",
+    "combined",
+    "counted_columns",
+    "in_their_cells",
+    "place_of",
+    "rows_of",
+    "suits",
+]
 
 HELD = "held"  # the number of rows of a combination, or what they weigh; without it every row stands for itself
 _MOST = 5_000_000  # combinations; of more of them the rows are kept as they are
@@ -46,6 +56,20 @@ def suits(asked: PassQuery) -> bool:
 def counted_columns(grouping: Grouping) -> tuple[str, ...]:
     """The columns that a row needs a key in to be counted, with those of ``by``, in order of their names."""
     return tuple(sorted({*grouping.complete, *grouping.by}))
+
+
+def rows_of(asked: PassQuery) -> tuple[Any, ...]:
+    """What the bounded rows that a question is about depend on, and the steps beside their decimals."""
+    names = [asked.table.name, *(join.table for join in asked.table.private_joins)]
+    tables = [asked.catalog.tables[name] for name in names]
+    grids = [tuple(grids_read(asked.catalog, table).items()) for table in tables]
+    return (*(table.fingerprint() for table in tables), *grids, asked.secret)
+
+
+def place_of(asked: PassQuery) -> tuple[Any, ...]:
+    """What the combinations that answer a question depend on, but for public references."""
+    grouping, weight = asked.grouping, asked.quantities[0].weight
+    return (*rows_of(asked), grouping.where, counted_columns(grouping), asked.zeros, weight)
 
 
 def combined(stage: Stage, asked: PassQuery, tables: Sequence[Any], whole: bool) -> PartTotals:

@@ -20,7 +20,7 @@ from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
-from dprelease.engines.duck.combinations import cell_counts, counted_columns, suits
+from dprelease.engines.duck.combinations import cell_counts, place_of, rows_of, suits
 from dprelease.engines.duck.cubes import added_up
 from dprelease.engines.duck.loaded import LoadedTables
 from dprelease.engines.duck.loading import Layout, take_in
@@ -40,7 +40,6 @@ from dprelease.engines.duck.parts import (
 from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import our_name
-from dprelease.engines.files.decimals import grids_read
 from dprelease.engines.locked import lock, unlocked_duckdb
 from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.readers import SOURCE_READERS, SourceReader
@@ -116,7 +115,12 @@ class DuckDBEngine:
         self._reader(table).describe(table)
 
     def check(
-        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: References,
+        within: CellSlice | None = None,
     ) -> None:
         """Refuse what cannot be computed; see :class:`dprelease.engines.base.Engine`."""
         refuse_uncomputable(catalog, grouping, quantities, references)
@@ -165,7 +169,7 @@ class DuckDBEngine:
         """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
         if grouping.private == (keys is None):
             raise Unsupported("selected keys go with private keys, and only with them", code="DPR-E213")
-        self.check(catalog, grouping, quantities, references)
+        self.check(catalog, grouping, quantities, references, within)
         require_secret(catalog.tables[grouping.table], secret)
         if not quantities:
             return ()
@@ -192,10 +196,8 @@ class DuckDBEngine:
 
     def _from_combinations(self, asked: PassQuery, within: CellSlice | None) -> tuple[Exact | ExactHistogram, ...]:
         """Numbers of complete rows: their keys are found once for the other tables of a workload too."""
-        grouping, weight = asked.grouping, asked.quantities[0].weight
-        place = (*_rows_of(asked), grouping.where, counted_columns(grouping), asked.zeros, weight)
         return self._from_kept(
-            place,
+            place_of(asked),
             asked,
             partial(combinations_of, asked),
             lambda stage, kept: cell_counts(stage, asked, kept, within),
@@ -210,7 +212,7 @@ class DuckDBEngine:
         boxes: dict[Quantity, Exact | ExactHistogram] = {}
         if held:
             added = self._from_kept(
-                (*_rows_of(asked), cube),
+                (*rows_of(asked), cube),
                 whole,
                 partial(cube_cells_of, whole),
                 lambda stage, kept: added_up(stage, asked, cube, kept, held),
@@ -383,11 +385,3 @@ class DuckDBEngine:
 
 def _doing(asked: PassQuery) -> str:
     return f"table {asked.table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
-
-
-def _rows_of(asked: PassQuery) -> tuple[Any, ...]:
-    """What the bounded rows that a question is about depend on, and the steps beside their decimals."""
-    names = [asked.table.name, *(join.table for join in asked.table.private_joins)]
-    tables = [asked.catalog.tables[name] for name in names]
-    grids = [tuple(grids_read(asked.catalog, table).items()) for table in tables]
-    return (*(table.fingerprint() for table in tables), *grids, asked.secret)

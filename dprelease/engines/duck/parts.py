@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.table import Key, Table
 from dprelease.engines.base import MEMORY
-from dprelease.engines.duck.combinations import added_to_cells, combined
+from dprelease.engines.duck.combinations import combined
 from dprelease.engines.duck.cubes import cube_of
 from dprelease.engines.duck.loading import Layout
 from dprelease.engines.duck.pipeline import PassQuery, part_keys, part_totals
@@ -40,7 +39,6 @@ __all__ = [
     "last_step",
     "more_parts",
     "occurring_keys",
-    "sparse_cells",
 ]
 
 Result = TypeVar("Result")
@@ -133,14 +131,6 @@ def occurring_keys(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole:
 def combinations_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
     """The combinations of keys that rows have (``combinations.combined``)."""
     return {"kept": combined(stage, asked, tables, whole)}
-
-
-def sparse_cells(
-    asked: PassQuery, within: CellSlice | None, stage: Stage, tables: Sequence[Any], whole: bool
-) -> Mapping[str, PartTotals]:
-    """The same, added up to the cells of one question."""
-    kept = stage.keep(combined(stage, asked, tables, False).rows)
-    return {"kept": added_to_cells(stage, asked, kept, within)}
 
 
 def cube_cells_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:

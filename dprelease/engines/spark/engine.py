@@ -15,21 +15,22 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import CellSlice
+from dprelease.catalog.cells import MOST_CELLS, CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import loading
-from dprelease.engines.duck.combinations import cell_counts, counted_columns
+from dprelease.engines.duck.combinations import cell_counts, counted_columns, place_of
 from dprelease.engines.duck.engine import DuckDBEngine
-from dprelease.engines.duck.parts import ComeTo, sparse_cells
+from dprelease.engines.duck.parts import ComeTo, combinations_of
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.spark.jobs import TaskTotals, run_job
+from dprelease.engines.spark.kept import KeptCombinations
 from dprelease.engines.spark.session import spark_context
-from dprelease.engines.spark.splits import bytes_of, splits_of
+from dprelease.engines.spark.splits import Split, bytes_of, splits_of
 from dprelease.engines.spark.tasks import Work, task_versions
 from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram
@@ -40,7 +41,7 @@ Result = TypeVar("Result")
 _SIZE = 1 << 27  # bytes of files whose rows one task bounds
 _MOST = 1 << 12  # parts of the units
 _FEW = 1 << 21  # totals that the driver adds up by itself
-_CELLS = 10**7  # 80 MB of answers, and twice that on their way
+_KEPT = 4  # sets of combinations on the cluster
 
 
 class SparkEngine(DuckDBEngine):
@@ -55,23 +56,32 @@ class SparkEngine(DuckDBEngine):
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         super().__init__(folder, environment)
         self._memory = memory_for_rows(environment)
+        self._kept: dict[Any, KeptCombinations] = {}
         self._more: dict[str, int] = {}  # how many times as many parts a table needs
 
     def __repr__(self) -> str:
         return "<SparkEngine>"
 
     def check(
-        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: References,
+        within: CellSlice | None = None,
     ) -> None:
         """Refuse what cannot be computed, and answers that are too large for a driver."""
-        super().check(catalog, grouping, quantities, references)
+        super().check(catalog, grouping, quantities, references, within)
         table = catalog.tables[grouping.table]
         cells = 0 if grouping.private else table.cells(grouping.by)
-        if cells > _CELLS:
+        if within is not None:
+            cells = cells // table.column(within.column).cells * len(within.nodes)
+        if cells > MOST_CELLS:
             raise Unsupported(
-                f"table {table.name!r}: {cells:,} cells in one answer are more than {_CELLS:,}",
+                f"table {table.name!r}: {cells:,} cells in one answer are more than {MOST_CELLS:,}",
                 detail="Spark hands all cells of an answer to one driver",
-                hint="take a column out of `by`, or leave `engine: spark` out",
+                hint="take a column out of `by`; ask for it by `levels`, whose draws are made in pieces; or leave "
+                "`engine: spark` out",
                 code="DPR-E156",
             )
 
@@ -79,8 +89,15 @@ class SparkEngine(DuckDBEngine):
         self, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]
     ) -> Result:
         """What is asked, from what the tasks of one job come to."""
+        return self._finished(asked, self._in_tasks(asked, come_to, run_job), finish)
+
+    def _finished(
+        self,
+        asked: PassQuery,
+        found: Mapping[str, TaskTotals],
+        finish: Callable[[Stage, Mapping[str, Any]], Result],
+    ) -> Result:
         doing = f"table {asked.table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
-        found = self._found(asked, come_to)
         with Stage(self._backend, self._numbers) as results:
 
             def act() -> Result:
@@ -89,16 +106,40 @@ class SparkEngine(DuckDBEngine):
             return scrubbed(doing, act)
 
     def _from_combinations(self, asked: PassQuery, within: CellSlice | None) -> tuple[Exact | ExactHistogram, ...]:
-        """Numbers of complete rows: kept on the driver for other tables where few keys can meet, else by themselves."""
+        """Numbers of complete rows, whose keys are kept for other tables: few of them here, many on the cluster."""
         if asked.table.cells(counted_columns(asked.grouping)) <= _FEW:
             return super()._from_combinations(asked, within)
-        return self._answered(
-            asked,
-            partial(sparse_cells, asked, within),
-            lambda stage, totals: cell_counts(stage, asked, totals["kept"], within),
-        )
+        found = self._in_tasks(asked, partial(combinations_of, asked), partial(self._kept_cells, asked, within))
+        return self._finished(asked, found, lambda stage, totals: cell_counts(stage, asked, totals["kept"], within))
 
-    def _found(self, asked: PassQuery, come_to: ComeTo) -> dict[str, TaskTotals]:
+    def _kept_cells(
+        self, asked: PassQuery, within: CellSlice | None, context: Any, work: Work, splits: Sequence[Split]
+    ) -> Mapping[str, TaskTotals]:
+        """The cells of a question, from what the cluster keeps; the latest few sets of combinations are kept."""
+        place = place_of(asked)
+        kept = self._kept.pop(place, None)
+        if kept is not None and not kept.serves(context, work):
+            kept.forget()
+            kept = None
+        if kept is None:
+            while len(self._kept) >= _KEPT:
+                self._kept.pop(next(iter(self._kept))).forget()
+            kept = KeptCombinations(context, work, splits)
+        self._kept[place] = kept
+        return kept.cells(asked, within)
+
+    def _forget(self) -> None:
+        for kept in self._kept.values():
+            kept.forget()
+        self._kept.clear()
+        super()._forget()
+
+    def _in_tasks(
+        self,
+        asked: PassQuery,
+        come_to: ComeTo,
+        run: Callable[[Any, Work, Sequence[Split]], Mapping[str, TaskTotals]],
+    ) -> Mapping[str, TaskTotals]:
         """What all rows come to; in more parts where the rows of some did not fit into a task."""
         tables = (asked.table, *(asked.catalog.tables[join.table] for join in asked.table.private_joins))
         context, looked = spark_context(self._environment), loading(asked.catalog, asked.grouping, asked.quantities)
@@ -124,7 +165,7 @@ class SparkEngine(DuckDBEngine):
             parts = 1 if asked.table.unit_id is None else 1 << (wanted - 1).bit_length()
             each = replace(work, parts=parts, groups=_groups(asked, max(parts, len(splits)), wanted))
             try:
-                return run_job(context, each, splits)
+                return run(context, each, splits)
             except NotEnoughMemory:
                 pass
             if wanted >= _MOST:

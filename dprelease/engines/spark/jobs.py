@@ -14,7 +14,7 @@ from dprelease.engines.spark.splits import Split
 from dprelease.engines.spark.tasks import Work, gathered, part_added_up, scattered, unpacked, whole_rows
 from dprelease.errors import BrokenPromiseError, DpReleaseError, EngineError, NotEnoughMemory
 
-__all__ = ["TaskTotals", "quietly", "run_job"]
+__all__ = ["TaskTotals", "job_of", "quietly", "run_job", "totals_of"]
 
 Result = TypeVar("Result")
 _CODE = re.compile(r"DPR-[A-Z][0-9]{3}")
@@ -27,6 +27,19 @@ class TaskTotals:
     rows: Any
     within: tuple[str, ...]
     names: tuple[str, ...]
+
+
+def job_of(context: Any, work: Work, splits: Sequence[Split]) -> Any:
+    """The tasks that come to totals, none of which is begun by this; arguments as of :func:`run_job`."""
+    sent = context.parallelize(list(splits), max(1, len(splits)))  # a period without a folder has no file
+    if work.asked.table.unit_id is None:
+        sent = sent.mapPartitions(partial(whole_rows, work))
+    else:
+        sent = sent.mapPartitions(partial(scattered, work)).partitionBy(work.parts, int)
+        sent = sent.mapPartitionsWithIndex(partial(gathered, work))
+    if work.groups:
+        sent = sent.partitionBy(work.groups, int).mapPartitions(partial(part_added_up, work))
+    return sent
 
 
 def run_job(context: Any, work: Work, splits: Sequence[Split]) -> dict[str, TaskTotals]:
@@ -42,18 +55,12 @@ def run_job(context: Any, work: Work, splits: Sequence[Split]) -> dict[str, Task
         NotEnoughMemory: If one had not enough memory.
         BrokenPromiseError: If bounded rows broke a bound.
     """
-    sent = context.parallelize(list(splits), max(1, len(splits)))  # a period without a folder has no file
-    if work.asked.table.unit_id is None:
-        sent = sent.mapPartitions(partial(whole_rows, work))
-    else:
-        sent = sent.mapPartitions(partial(scattered, work)).partitionBy(work.parts, int)
-        sent = sent.mapPartitionsWithIndex(partial(gathered, work))
-    if work.groups:
-        sent = sent.partitionBy(work.groups, int).mapPartitions(partial(part_added_up, work))
-    return _found(quietly(f"table {work.asked.table.name!r}, a job of Spark", sent.collect))
+    doing = f"table {work.asked.table.name!r}, a job of Spark"
+    return totals_of(quietly(doing, job_of(context, work, splits).collect))
 
 
-def _found(sent: Sequence[tuple[int, Any]]) -> dict[str, TaskTotals]:
+def totals_of(sent: Sequence[tuple[int, Any]]) -> dict[str, TaskTotals]:
+    """What arrived at the driver, by name."""
     tables: dict[str, list[Any]] = {}
     shapes: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for _, (name, within, names, data) in sent:

@@ -22,7 +22,7 @@ from typing import Any
 from dprelease.engines.spark.settings import asked_for, is_local, refuse_unsafe
 from dprelease.errors import DpReleaseError, MissingExtra, Unavailable
 
-__all__ = ["LEAST_JAVA", "MASTER", "java_version", "spark_context"]
+__all__ = ["LEAST_JAVA", "MASTER", "java_version", "on_disks", "spark_context"]
 
 MASTER = "DPRELEASE_SPARK_MASTER"
 """The variable of the environment that says where the cluster is, as ``spark-submit --master`` does."""
@@ -62,6 +62,13 @@ def spark_context(environment: Mapping[str, str]) -> Any:
         return context
 
 
+def on_disks(parts: Any) -> Any:
+    """What tasks come to, kept for later jobs: encrypted on the disks of the executors, and in nobody's memory."""
+    from pyspark import StorageLevel
+
+    return parts.persist(StorageLevel.DISK_ONLY)
+
+
 def java_version() -> int | None:
     """The version of the Java that Spark would run in; None where there is none."""
     home = os.environ.get("JAVA_HOME", "")
@@ -91,11 +98,11 @@ def _started(master: str) -> Any:
         return _open(master, folder, submitted=submitted)
     except DpReleaseError:
         raise
-    except Exception as error:
-        kind = type(error).__name__
+    except Exception as error:  # there is no session yet, so that no word of it can be about rows
+        kind, words = type(error).__name__, str(error)
     raise Unavailable(
         f"no Spark session starts with the master {master!r} ({kind})",
-        detail=_reason(folder),
+        detail=_reason(folder, words),
         hint=f"correct {MASTER}, or unset it to use this machine alone",
         code="DPR-E149",
     )
@@ -131,14 +138,15 @@ def _ended(context: Any, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _reason(folder: Path) -> str:
-    """What Java said before there was a session: it knew nothing of any data."""
+def _reason(folder: Path, words: str) -> str:
+    """What Java, or else Spark, said before there was a session: they knew nothing of any data."""
     try:
         lines = (folder / "java.txt").read_text("utf-8", "replace").splitlines()
     except OSError:
-        return ""
+        lines = []
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    lines += [line.removeprefix(": ") for line in words.splitlines() if line.startswith(": ")]
     told = [line for line in lines if re.search(r"(?i)error|exception", line)]
     return told[0][:300] if told else ""
 

@@ -45,9 +45,13 @@ __all__ = [
     "Totals",
     "Work",
     "gathered",
+    "guarded",
+    "own_duckdb",
     "packed",
     "part_added_up",
+    "parted",
     "scattered",
+    "spread",
     "task_versions",
     "unpacked",
     "whole_rows",
@@ -101,29 +105,29 @@ def task_versions() -> tuple[str, ...]:
     """What decides how this process reads and hashes a row: packages, Python, the order of bytes, and known hashes."""
     packages = [f"{name} {version(name)}" for name in ("dprelease", "duckdb", "numpy", "pyarrow")]
     python = ".".join(platform.python_version_tuple()[:2])
-    with _duckdb(None) as backend:
+    with own_duckdb(None) as backend:
         hashes = [str(backend.con.execute("SELECT hash(hash(?))", [word]).fetchone()[0]) for word in _WORDS]
     return (*packages, f"python {python}", sys.byteorder, *hashes)
 
 
 def whole_rows(work: Work, splits: Iterable[Split]) -> Iterator[Sent]:
     """What rows come to where every row is a unit of its own: some rows at a time, added up."""
-    return _guarded(work, lambda: _whole_rows(work, list(splits)))
+    return guarded(work, lambda: _whole_rows(work, list(splits)))
 
 
 def scattered(work: Work, splits: Iterable[Split]) -> Iterator[Sent]:
     """Typed rows for the parts that their units are in; last, for every part, how many of each split it was sent."""
-    return _guarded(work, lambda: _scattered(work, list(splits)))
+    return guarded(work, lambda: _scattered(work, list(splits)))
 
 
 def gathered(work: Work, number: int, sent: Iterable[Sent]) -> Iterator[Sent]:
     """What all rows of the units of one part come to."""
-    return _guarded(work, lambda: _gathered(work, number, sent))
+    return guarded(work, lambda: _gathered(work, number, sent))
 
 
 def part_added_up(work: Work, sent: Iterable[Sent]) -> Iterator[Sent]:
     """Totals of the groups of one part, added up; of different values how many there are."""
-    return _guarded(work, lambda: _added_up(work, sent))
+    return guarded(work, lambda: _added_up(work, sent))
 
 
 def packed(rows: Any) -> bytes:
@@ -141,7 +145,7 @@ def unpacked(data: bytes) -> Any:
         return reader.read_all()
 
 
-def _guarded(work: Work, make: Callable[[], Iterator[Item]]) -> Iterator[Item]:
+def guarded(work: Work, make: Callable[[], Iterator[Item]]) -> Iterator[Item]:
     """The items of an iterator, whose failures say their class and nothing else: Spark logs what a task raises."""
     doing = f"table {work.tables[0].name!r}, a task of Spark"
     if scrubbed(doing, task_versions) != work.versions:
@@ -157,7 +161,8 @@ def _guarded(work: Work, make: Callable[[], Iterator[Item]]) -> Iterator[Item]:
 
 
 @contextmanager
-def _duckdb(memory: int | None) -> Iterator[Any]:
+def own_duckdb(memory: int | None) -> Iterator[Any]:
+    """A DuckDB of this task alone, with so much memory at the most."""
     backend = locked_connection(memory)
     try:
         yield backend
@@ -172,7 +177,7 @@ def _whole_rows(work: Work, splits: Sequence[Split]) -> Iterator[Sent]:
         for split in splits:
             yield from stored_rows(split, table, columns)
 
-    with _duckdb(work.memory) as backend, Stage(backend, numbers) as results:
+    with own_duckdb(work.memory) as backend, Stage(backend, numbers) as results:
         added, shapes = AddedUp(results), dict[str, PartTotals]()
         with LoadedTables(backend, numbers, read, work.needed, set()) as tables:
             for each in tables.runs(work.asked, _RUNS):
@@ -180,7 +185,7 @@ def _whole_rows(work: Work, splits: Sequence[Split]) -> Iterator[Sent]:
                     found = work.come_to(stage, each, False)
                     added.take(found)
                     shapes = dict(found)
-        yield from _spread(work, results, {name: (added.totals[name], shapes[name]) for name in shapes})
+        yield from spread(work, results, {name: (added.totals[name], shapes[name]) for name in shapes})
 
 
 def _scattered(work: Work, splits: Sequence[Split]) -> Iterator[Sent]:
@@ -217,7 +222,7 @@ def _places(connection: Any, rows: Any, place: str) -> Any:
     return found.column("part").to_numpy()
 
 
-def _parted(rows: Any, places: Any, parts: int) -> Iterator[tuple[int, Any]]:
+def parted(rows: Any, places: Any, parts: int) -> Iterator[tuple[int, Any]]:
     """The rows of each part that has some."""
     order = np.argsort(places, kind="stable")
     rows, ends = rows.take(pa.array(order)), np.searchsorted(places[order], range(parts + 1))
@@ -235,7 +240,7 @@ class _Sending:
         self._rows, self._sent = [0] * parts, [0] * parts
 
     def take(self, rows: Any, places: Any) -> Iterator[Sent]:
-        for part, some in _parted(rows, places, len(self._rows)):
+        for part, some in parted(rows, places, len(self._rows)):
             self._waiting[part].append(some)
             self._rows[part] += len(some)
             if self._rows[part] >= _ROWS:
@@ -264,12 +269,12 @@ def _gathered(work: Work, number: int, sent: Iterable[Sent]) -> Iterator[Sent]:
             for batch in unpacked(data).to_batches():
                 yield [batch.column(name) for name in names]
 
-    with _duckdb(work.memory) as backend, Stage(backend, numbers) as stage:
+    with own_duckdb(work.memory) as backend, Stage(backend, numbers) as stage:
         with LoadedTables(backend, numbers, read, work.needed, set(), part, _Typed) as tables:
             found = work.come_to(stage, tables.of(work.asked), False)
             kept = {name: (stage.keep(each.rows), each) for name, each in found.items()}
             check_parts([tables.found])  # every row that was sent here is of this part
-        yield from _spread(work, stage, kept)
+        yield from spread(work, stage, kept)
 
 
 def _complete(work: Work, sent: Iterable[Sent]) -> dict[int, list[bytes]]:
@@ -300,7 +305,7 @@ def _lost(work: Work) -> BrokenPromiseError:
     )
 
 
-def _spread(work: Work, stage: Stage, totals: Mapping[str, tuple[Any, PartTotals]]) -> Iterator[Sent]:
+def spread(work: Work, stage: Stage, totals: Mapping[str, tuple[Any, PartTotals]]) -> Iterator[Sent]:
     """Totals on their way to the driver, or to those that add them up, by a hash of their group."""
     for name, (kept, shape) in totals.items():
         within, sums = tuple(shape.within), tuple(shape.names)
@@ -311,7 +316,7 @@ def _spread(work: Work, stage: Stage, totals: Mapping[str, tuple[Any, PartTotals
         rows = stage.read_kept(kept, within, parts)
         places, rows = rows.column("part").to_numpy(), rows.drop(["part"])
         yield 0, (name, within, sums, packed(rows.slice(0, 0)))  # even of no row there are columns
-        for part, some in _parted(rows, places, parts):
+        for part, some in parted(rows, places, parts):
             yield part, (name, within, sums, packed(some))
 
 
@@ -319,7 +324,7 @@ def _added_up(work: Work, sent: Iterable[Sent]) -> Iterator[Sent]:
     waiting: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[Any]]] = {}
     for _, (name, within, sums, data) in sent:
         waiting.setdefault(name, (within, sums, []))[2].append(unpacked(data))
-    with _duckdb(work.memory) as backend, Stage(backend, count(1)) as stage:
+    with own_duckdb(work.memory) as backend, Stage(backend, count(1)) as stage:
         for name, (within, sums, tables) in waiting.items():
             rows = stage.add_up([stage.lend(pa.concat_tables(tables))], within, sums)
             if sums:

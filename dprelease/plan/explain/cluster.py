@@ -1,0 +1,108 @@
+"""What a release that Spark measures takes of its driver, of a task and of the shuffle, by public numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import MOST_CELLS, CellSlice
+from dprelease.catalog.table import Catalog
+from dprelease.errors import PlanError
+from dprelease.plan.document import ReleasePlan
+
+__all__ = ["answers_of", "cluster_texts", "largest_answer", "require_in_pieces"]
+
+Asked = tuple[Grouping, tuple[Quantity, ...], CellSlice | None]
+# Bytes of a cell on the driver: its total in 128 bits and the places of its keys (up to 32), as they arrive, unpacked
+# and added up, and the number that is handed on.
+_OF_A_CELL = 3 * (16 + 32) + 8
+_OF_A_NUMBER = 8
+_OF_A_BOOLEAN = 1
+_PART = 128  # MiB of files whose rows one task bounds: ``engines.spark.engine``
+
+
+def answers_of(plan: ReleasePlan) -> list[Asked]:
+    """What an engine is asked, once each: of a grouping in pieces the largest of them."""
+    found: dict[tuple[Grouping, tuple[Quantity, ...]], CellSlice | None] = {}
+    for batch in plan.batches():
+        within = None if batch.piece is None else batch.piece.within
+        for asked in batch.questions.items():
+            known = found.setdefault(asked, within)
+            if within is not None and known is not None and len(within.nodes) > len(known.nodes):
+                found[asked] = within
+    return [(*asked, within) for asked, within in found.items()]
+
+
+def largest_answer(plan: ReleasePlan) -> tuple[int, str]:
+    """The cells of the largest answer of a table that Spark reads, and the table; no cells where there is none."""
+    cells = [
+        (_cells(plan.catalog, grouping, within) * max(1, len(quantities)), grouping.table)
+        for grouping, quantities, within in answers_of(plan)
+        if plan.catalog.tables[grouping.table].engine is not None and not grouping.private
+    ]
+    return max(cells, default=(0, ""))
+
+
+def _cells(catalog: Catalog, grouping: Grouping, within: CellSlice | None) -> int:
+    table = catalog.tables[grouping.table]
+    cells = table.cells(grouping.by)
+    return cells if within is None else cells // table.column(within.column).cells * len(within.nodes)
+
+
+def require_in_pieces(plan: ReleasePlan) -> None:
+    """Refuse a plan one answer of which is more than a driver of Spark should hold.
+
+    Raises:
+        PlanError: Names the table and the number (DPR-P347).
+    """
+    for grouping, _, within in answers_of(plan):
+        table = plan.catalog.tables[grouping.table]
+        if table.engine is None or grouping.private:
+            continue
+        if (cells := _cells(plan.catalog, grouping, within)) > MOST_CELLS:
+            columns = ", ".join(grouping.by)
+            raise PlanError(
+                f"table {table.name!r}: one answer by ({columns}) has {cells:,} cells, more than {MOST_CELLS:,}",
+                detail="Spark hands all cells of an answer to one driver",
+                hint="take a column out of `by`; ask for it by `levels` below a level of 2 to 1,000 keys, whose draws "
+                "are made in pieces; or leave `engine: spark` out",
+                code="DPR-P347",
+            )
+
+
+def cluster_texts(plan: ReleasePlan) -> tuple[str, ...]:
+    """What the driver, a task and the shuffle hold; nothing of a plan that one machine measures."""
+    named = sorted({name for name, table in plan.catalog.tables.items() if table.engine is not None})
+    if not named:
+        return ()
+    cells, table = largest_answer(plan)
+    size = -(-cells * _OF_A_CELL // 10**6)
+    return (
+        f"spark: the driver holds {cells:,} numbers of one answer at the most (table {table}), about {size} MB beside "
+        "Java and the libraries",
+        *(_of_rows(plan, name) for name in named),
+    )
+
+
+def _of_rows(plan: ReleasePlan, name: str) -> str:
+    """What of the rows of a table is sent and held, which the plan does not know the number of."""
+    table = plan.catalog.tables[name]
+    passes = sum(batch.table == name for batch in plan.batches(whole=True))
+    once = f"{passes} pass{'es' if passes != 1 else ''}"
+    if table.unit_id is None:
+        return (
+            f"spark: {name} is read in {once}; a task holds some rows at a time, and the shuffle totals of cells "
+            "alone, not rows"
+        )
+    read = [each for each in table.columns if each.reference is None and each.derivation is None]
+    fixed = _bytes([each.type for each in read if each.type in ("integer", "decimal", "boolean")])
+    texts = sum(each.type not in ("integer", "decimal", "boolean") for each in read)
+    said = f"{fixed} bytes and {texts} text{'s' if texts != 1 else ''}"
+    return (
+        f"spark: {name} is read in {once}; each shuffles {said} of a row at the most, and a task holds "
+        f"those of about {_PART} MiB of files, or of one unit where that has more"
+    )
+
+
+def _bytes(types: Sequence[str]) -> int:
+    return sum(_OF_A_BOOLEAN if each == "boolean" else _OF_A_NUMBER for each in types)
