@@ -67,6 +67,8 @@ def _seconds(value: float) -> str:
 def _times(value: float | None) -> str:
     if value is None:
         return _DASH
+    if value < 0.1:
+        return f"{value:.1g}"
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 

@@ -47,6 +47,7 @@ from dprelease.publish.measured import TOP_K, Inputs, as_table, noisy_part
 __all__ = ["MOST_NUMBERS", "MOST_ROWS", "rehearse"]
 
 MOST_NUMBERS = 200_000
+MOST_DRAWS = 200  # of a plan of which the accounting is rehearsed as it will be, whatever tables are left out
 MOST_ROWS = 500  # of a table that is written; a page of it has as many
 _NEVER = "1970-01-01T00:00:00+00:00"
 _TWO: dict[str, tuple[Key, ...]] = {"integer": (0, 1), "boolean": (False, True), "date": ("1970-01-01", "1970-01-02")}
@@ -115,7 +116,8 @@ def _unlike(plan: ReleasePlan) -> ReleasePlan:
     """The plan with the queries that have something that those before them have not.
 
     A query that is more than a table of measures by public keys is kept, for others may be made of it, and so is each
-    one where SQL makes tables of tables.
+    one where SQL makes tables of tables. All draws are kept where they are few: what a release costs is then worked out
+    once, for the rehearsal and the bundle alike, and takes longer than the tables that are left out.
     """
     if plan.derive:
         return plan
@@ -128,7 +130,8 @@ def _unlike(plan: ReleasePlan) -> ReleasePlan:
             seen |= new
     names = {query.name for query in kept}
     needed = {feed for query in kept for feed in _feeds(query)}
-    idle = {feed for query in plan.queries if query.name not in names for feed in _feeds(query)} - needed
+    left_out = {feed for query in plan.queries if query.name not in names for feed in _feeds(query)}
+    idle = left_out - needed if len(plan.steps) > MOST_DRAWS else set()
     return plan.model_copy(
         update={
             "queries": tuple(kept),

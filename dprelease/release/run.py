@@ -338,7 +338,7 @@ class Run:
         hit("publish.begun")  # the reservation is then read again: what was accepted of its data came after it
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         project, made_up = self._target.project, self._rehearsal is not None
-        publication = rendered(self._ledger, release, project, key=self._key, rehearsal=made_up)
+        publication = rendered(self._ledger, release, project, key=self._key, rehearsal=made_up, known=self.plan)
         hit("publish.rendered")
         folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
         if not self._rehearsal:

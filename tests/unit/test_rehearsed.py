@@ -21,6 +21,7 @@ from dprelease.publish.formats import datapackage, jsonstat
 from dprelease.release import direct
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import Project
+from dprelease.release.publishing.rendering import plan_of
 from dprelease.release.run import Request
 from tests.project import small_project
 from tests.shapes import shapes_project
@@ -214,6 +215,22 @@ def test_of_queries_that_are_alike_one_is_rehearsed(alike: ReleasePlan, monkeypa
     assert all(each == {"one": 3, "long": most, "signs": 3, "total": 3, "both": most} for each in seen)
 
 
+def test_what_a_release_costs_is_rehearsed_whole_where_it_has_few_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so is worked out once, for the rehearsal and the bundle; of many draws those of the rehearsed tables."""
+    two = ALIKE.partition("  long:")[0].replace("[a], measures", "[a], where: b = 1, measures")
+    spec = small_project(tmp_path / "project", two.replace("again, measures", "again, where: b = 2, measures"), rows=5)
+    plan = plan_release(open_target(spec))
+    part = rehearsed._unlike(plan)
+    (kept,) = part.queries
+    assert part.event == plan.event
+    monkeypatch.setattr(rehearsed, "MOST_DRAWS", 1)
+    fewer = {step.id for step in rehearsed._unlike(plan).steps}
+    assert fewer < {step.id for step in plan.steps}
+    assert fewer == rehearsed._feeds(kept)
+
+
 @pytest.mark.parametrize("query", ["same", "total"])
 def test_where_the_part_fails_the_whole_plan_has_the_word(
     query: str, alike: ReleasePlan, monkeypatch: pytest.MonkeyPatch
@@ -237,3 +254,12 @@ def test_where_the_part_fails_the_whole_plan_has_the_word(
         return
     with pytest.raises(PublishError, match="format csv"):
         rehearse(alike)
+
+
+def test_a_bundle_is_of_the_stored_plan_whichever_one_is_at_hand(alike: ReleasePlan) -> None:
+    """One of another text is not looked at; one of the same text is taken, with all that was worked out of it."""
+    text = alike.canonical()
+    other = alike.model_copy(update={"release": alike.release.model_copy(update={"title": "Another title"})})
+    assert plan_of(text, alike) is alike
+    assert plan_of(text, other) == plan_of(text) == alike
+    assert plan_of(other.canonical(), alike) == other

@@ -192,7 +192,7 @@ class ReleasePlan(GrownValue):
     @property
     def events(self) -> tuple[Event, ...]:
         """What each step costs, with all that prices a group of units; worked out once."""
-        return self.once(_events)
+        return self.event.events
 
     @property
     def event(self) -> Composed:
@@ -335,11 +335,7 @@ class ReleasePlan(GrownValue):
 
 
 def _event(plan: ReleasePlan) -> Composed:
-    return Composed(events=plan.events)
-
-
-def _events(plan: ReleasePlan) -> tuple[Event, ...]:
-    return tuple(step.event_under(plan.neighboring) for step in plan.steps)
+    return Composed(events=tuple(step.event_under(plan.neighboring) for step in plan.steps))
 
 
 def _queries_by_name(plan: ReleasePlan) -> Mapping[str, PlannedQuery]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from dprelease.canonical import Value
+from dprelease.canonical import Value, sha256
 from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger, Reservation, StepKey, has_ended
 from dprelease.noise import Measurement
@@ -40,7 +40,17 @@ from dprelease.release.publishing.published import make_way
 from dprelease.release.revisions import payer_of
 from dprelease.signature import PrivateKey
 
-__all__ = ["AccountLine", "Outcome", "facts_of", "looks_of", "outcome", "publish_again", "rendered", "tuning_note"]
+__all__ = [
+    "AccountLine",
+    "Outcome",
+    "facts_of",
+    "looks_of",
+    "outcome",
+    "plan_of",
+    "publish_again",
+    "rendered",
+    "tuning_note",
+]
 
 
 class AccountLine(Value):
@@ -93,6 +103,7 @@ def rendered(
     key: PrivateKey | None = None,
     rehearsal: bool = False,
     look: Presentation | None = None,
+    known: ReleasePlan | None = None,
 ) -> Publication:
     """The bundle of a release from its stored plan and answers; the same bytes every time.
 
@@ -103,11 +114,12 @@ def rendered(
         key: To sign with; None: the bundle is unsigned.
         rehearsal: On made-up rows; never signed.
         look: How it is shown, where that is not how the plan says.
+        known: A plan, of which much has been worked out already; see :func:`plan_of`.
 
     Raises:
         LedgerError: If a step has no answer yet.
     """
-    plan = ReleasePlan.from_canonical(reservation.plan)
+    plan = plan_of(reservation.plan, known)
     identity = (reservation.release, reservation.period, reservation.plan_fingerprint)
     pieces = plan.pieces
     whole = ledger.stored_all(StepKey(*identity, step.id) for step in plan.measured if step.id not in pieces)
@@ -135,6 +147,13 @@ def rendered(
     facts = facts.model_copy(update={"earlier": compared, "theme": project.theme if project else None})
     signed = facts if key is None else facts.model_copy(update={"signer": key.public.text})
     return render(plan, measurements, signed, key, look, earlier)
+
+
+def plan_of(stored: str, known: ReleasePlan | None = None) -> ReleasePlan:
+    """The plan of a stored text: the one at hand where its own text is that one, to the byte."""
+    if known is not None and known.fingerprint() == sha256(stored.encode()):
+        return known
+    return ReleasePlan.from_canonical(stored)
 
 
 def outcome(
