@@ -132,7 +132,7 @@ class PlannedRatio(Measure):
 
     def parts_of_whole(self, table: Table) -> tuple[Quantity, Quantity] | None:
         """Of a share of rows what is counted above, and what is counted below and not above (``tested.shares``)."""
-        return part_and_rest(*(each.quantities(table) for each in self.of), table) if self.is_share else None
+        return part_and_rest(self.quantities(table), table) if self.is_share else None
 
     def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """[0, 1] for a part of a whole; else on one side of 0 where the two measures' own limits say so.

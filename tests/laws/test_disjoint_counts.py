@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any
@@ -121,15 +122,15 @@ BANDS = {"young": "age < 18", "middle": "age BETWEEN 18 AND 64", "old": "age > 6
 
 
 def made(
-    relation: str = "add_remove", *, gaussian: bool = False, bounds: str = "", more: str = "", **bands: str
+    relation: str = "add_remove", bands: Mapping[str, str] = BANDS, *, gaussian: bool = False, bounds: str = ""
 ) -> ReleasePlan:
     terms = account(
         composition="zcdp" if gaussian else "basic", epsilon="100", delta="1e-5", neighboring=Neighboring(relation)
     )
     head = HEAD.replace("RELATION", relation).replace("BOUNDS", bounds)
     head = head.replace("DELTA", ", delta: 1e-9" if gaussian else "").replace("NOISE", ", noise: gaussian" * gaussian)
-    counts = ", ".join(f'{name}: {{count: rows, where: "{where}"}}' for name, where in (bands or BANDS).items())
-    plan = planned_anew(f"{head}  q: {{table: people, by: [sex], measures: {{{counts}{more}}}}}\n", {}, [terms])
+    counts = ", ".join(f'{name}: {{count: rows, where: "{where}"}}' for name, where in bands.items())
+    plan = planned_anew(f"{head}  q: {{table: people, by: [sex], measures: {{{counts}}}}}\n", {}, [terms])
     verify(plan)
     return plan
 
@@ -151,9 +152,11 @@ def test_counts_of_disjoint_rows_are_one_draw_where_that_is_less_noise() -> None
 
 def test_what_overlaps_or_is_not_known_to_be_apart_is_not_in_one_draw() -> None:
     overlapping = {"young": "age < 18", "adult": "age >= 17"}
-    assert all(not (each.joined and each.gauge is None) for each in made(**overlapping).steps)
+    assert all(not (each.joined and each.gauge is None) for each in made(bands=overlapping).steps)
     two = {**BANDS, "most": "age < 90", "last": "age >= 90"}
-    found = [{part.where for part in each.parts} for each in made(**two).steps if each.joined and each.gauge is None]
+    found = [
+        {part.where for part in each.parts} for each in made(bands=two).steps if each.joined and each.gauge is None
+    ]
     assert sorted(map(len, found)) in ([2, 3], [])
 
 

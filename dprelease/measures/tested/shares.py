@@ -22,22 +22,19 @@ __all__ = ["error_of_parts", "part_and_rest"]
 Floats = npt.NDArray[np.float64]
 
 
-def part_and_rest(
-    above: Sequence[Quantity], below: Sequence[Quantity], table: Table
-) -> tuple[Quantity, Quantity] | None:
+def part_and_rest(counted: Sequence[Quantity], table: Table) -> tuple[Quantity, Quantity] | None:
     """The rows that are counted above, and the rest of those below; None where the two are not told so.
 
     The rest is of the rows of which the condition of the part is not true: where that is null, a row is no part, and is
     one of the whole. It is told where the whole has no condition of its own, and where both count single rows.
 
     Args:
-        above: What a count takes of which every row is counted below, too.
-        below: What the other count takes.
+        counted: What a count takes of which every row is counted below, too, and what the one below takes.
         table: Of both.
     """
-    if (len(above), len(below)) != (1, 1):
+    if len(counted) != 2:
         return None
-    (part,), (whole,) = above, below
+    part, whole = counted
     if whole.where is not None or not {part.kind, whole.kind} <= {"rows", "nonnull"}:
         return None
     said = [] if part.where is None else [part.where]

@@ -23,7 +23,7 @@ from dprelease.measures import Measure
 from dprelease.plan.lower.alternatives import Asked, Group, Place
 from dprelease.plan.resolve.grouping import both
 
-__all__ = ["Asking", "grouped", "in_one", "is_joinable", "needed_by"]
+__all__ = ["Asking", "drawn_with", "grouped", "in_one", "is_joinable", "needed_by"]
 
 _C = TypeVar("_C", Quantity, Measure)
 _MOST_CASES = 1 << 12  # of the conditions of counts that are drawn together: a verifier goes through all of them
@@ -178,6 +178,12 @@ def _parted(group: Group, table: Table, places: dict[Quantity, int]) -> Group:
         replace(each, parted=found.get(each.forms[0][0]) if len(each.forms[0]) == 1 else None) for each in group.members
     )
     return replace(group, members=tuple(members))
+
+
+def drawn_with(groups: Sequence[Group]) -> tuple[Mapping[Place, Place], Mapping[Place, Place]]:
+    """For the rest of a whole the part it is drawn with; and for counts of disjoint rows the first of their set."""
+    parts = dict(each.parted for group in groups for each in group.members if each.parted is not None)
+    return parts, {place: each[0] for group in groups for each in group.apart for place in each}
 
 
 def _cells(key: _Key, asked: Sequence[Asking], catalog: Catalog) -> _Key:

@@ -16,7 +16,7 @@ from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, PlannedTot
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken, in_even_parts
 from dprelease.plan.lower.clips import CLIP, ClipOf, clip_wanted_by, paid_for_clips, wanted_clips
-from dprelease.plan.lower.groups import Asking, grouped, in_one, is_joinable, needed_by
+from dprelease.plan.lower.groups import Asking, drawn_with, grouped, in_one, is_joinable, needed_by
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
@@ -119,22 +119,18 @@ class Lowering:
         joined = Counter[tuple[str, Grouping] | None]()
         for _, cells, counts in found:
             joined[cells] += counts
-        relation = self.spec.privacy.neighboring
         balls = {
-            cells: ball_of(form.ball, counts, cells_of(cells[1], self.catalog), relation)
+            cells: ball_of(form.ball, counts, cells_of(cells[1], self.catalog), self.spec.privacy.neighboring)
             for cells, counts in joined.items()
             if cells is not None and counts > 1
         }
         own = [one for key, one in self.workloads.items() if domain == (key if self.spec.queries[key].budget else "")]
-        apart = [each.apart for each in self.groups if each.domain == domain and each.apart] if form.apart else []
-        return (
-            form.of_workloads == "knorm" and any("knorm" in one for one in own),
-            *apart,
-            tuple(
-                (needed, cells if cells in balls else None, None if cells is None else balls.get(cells))
-                for needed, cells, _ in found
-            ),
+        shapes = (
+            (needed, cells if cells in balls else None, None if cells is None else balls.get(cells))
+            for needed, cells, _ in found
         )
+        apart = tuple(each.apart for each in self.groups if form.apart and each.domain == domain and each.apart)
+        return form.of_workloads == "knorm" and any("knorm" in one for one in own), apart, tuple(shapes)
 
     def lower(self, forms: Mapping[str, Form]) -> Lowered:
         """The drafts in these forms, one for each distinct aggregate of a domain, and what they feed; made once.
@@ -221,8 +217,7 @@ class Lowering:
         draws of a hundred moves it by less than a thousandth.
         """
         order = sorted(needs, key=lambda key: (needs[key][0][0].query, self._place(needs[key][0])))
-        part_of = dict(each.parted for group in self.groups for each in group.members if each.parted is not None)
-        apart = {place: each[0] for group in self.groups for each in group.apart for place in each}
+        part_of, apart = drawn_with(self.groups)
         found: dict[object, list[tuple[int, int]]] = {}
         for at, quantity in order:
             group = self.groups[at]

@@ -106,7 +106,7 @@ def _holds(comparison: Node, value: Value) -> bool:
         return False
     first, last = named[0], named[-1]
     assert isinstance(first, Fraction)  # noqa: S101 - or it would be no case of the caller
-    assert isinstance(last, Fraction)  # noqa: S101
+    assert isinstance(last, Fraction)  # noqa: S101 - likewise
     return {
         "<": value < first, "<=": value <= first, ">": value > first, ">=": value >= first,
         "between": first <= value <= last,
