@@ -7,7 +7,6 @@ three rows of every table on one sheet made it cut one of them in an accounting 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -16,13 +15,10 @@ import pytest
 from pypdf import PdfReader
 
 from dprelease.publish import render
-from tests.pages.test_axe import CHROMIUM
+from tests.pages.test_axe import MISSING
 from tests.unit import publish_example
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (shutil.which(CHROMIUM) and shutil.which("node")), reason="no Chromium, or no Node"),
-]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason="; ".join(MISSING))
 RUNNER = Path(__file__).with_name("paper.mjs")
 HEIGHTS = tuple(str(height) for height in range(150, 240, 5))
 CAREFREE = "@media print { .scroll, tr, caption, thead, tbody tr:first-child { break-inside: auto !important; } td, th { orphans: 1; widows: 1; } }"

@@ -27,10 +27,9 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish.accounting.levels import NONE, levels
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.certificate import compiler
-from dprelease.publish.certificate.blocks import BLANK, BlockColumn, BlockList, BlockText, CertificateTable, texts_of
+from dprelease.publish.certificate.blocks import BLANK, BlockList, BlockText, CertificateTable, texts_of
 from dprelease.publish.certificate.compiler import compiled
 from dprelease.publish.certificate.glyphs import COVERED, in_lines, printable
-from dprelease.publish.certificate.office import identified
 from dprelease.publish.certificate.pdf import certificate_data, certificate_files, certificate_texts
 from dprelease.publish.certificate.sections import MOST_STEPS, certificate_blocks, rational_text
 from dprelease.signature import PublicKey
@@ -46,7 +45,6 @@ AGAIN = """
 import sys, time
 time.time = lambda: 4102444800.0
 from tests.unit.formats_example import plain
-from dprelease.publish.certificate.office import identified
 from dprelease.publish.certificate.pdf import certificate_files
 sys.stdout.buffer.write(certificate_files(plain(), {})["certificate.pdf"])
 """
@@ -159,10 +157,6 @@ def test_what_the_office_did_not_say_is_a_line_to_write_on_and_nothing_is_put_in
     content = plain()
     rows = {row[0]: row[1] for table in tables_of(content).values() for row in table.rows if len(row) == 2}
     assert [rows[name] for name in OFFICE_LINES] == ["1", *[BLANK] * (len(OFFICE_LINES) - 1)]
-    replaced = content.plan.model_copy(
-        update={"release": content.plan.release.model_copy(update={"restatement": 2, "revision": 1})}
-    )
-    assert identified(replaced, content.facts)[0] == ("Version", "3.1")  # as catalogues and the workbook have it
     assert tables_of(content)["To be signed"].rows == ((BLANK,) * 4,) * 3
     assert tables_of(content)["By the office, in its own words"].rows == ((BLANK,) * 3,)
     curator = content.plan.release.curator
@@ -189,24 +183,6 @@ def test_what_the_office_says_stands_there_in_its_own_words() -> None:
     signed = (("Data owner", "A. Owner", "2024-05-03", BLANK), ("Board", BLANK, BLANK, BLANK))
     assert tables["To be signed"].rows == signed
     assert tables["By the office, in its own words"].rows == (("half of it", "margins twice as wide", "too wide"),)
-
-
-@pytest.mark.parametrize("lines", [1, 400])
-def test_a_short_table_is_whole_on_one_page_and_one_with_long_statements_is_not_cut_off(lines: int) -> None:
-    """A table of four rows after 44 lines: its last row alone on the next page, or statements of several pages."""
-    said = "".join(f"Statement {at} of the office. " for at in range(lines))
-    pypdf = pytest.importorskip("pypdf")
-    data = certificate_data(plain())
-    space = [BlockText(f"line {at}").as_data() for at in range(44)]
-    table = CertificateTable(
-        "Short", (BlockColumn("What"), BlockColumn("Statement", 3)), tuple((f"row{at}", said) for at in range(4))
-    )
-    reader = pypdf.PdfReader(io.BytesIO(compiled({**data, "blocks": [*space, table.as_data()]}, MOMENT)))
-    pages = [page.extract_text() for page in reader.pages]
-    assert (
-        len({at for at, text in enumerate(pages) if re.search(r"row\d", text)}) == 1 if lines == 1 else len(pages) > 4
-    )
-    assert sum(len(re.findall(rf"Statement {lines - 1} ", text)) for text in pages) == 4
 
 
 def test_footnotes_stand_only_where_they_have_a_row() -> None:
