@@ -16,7 +16,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, SpecError, StalePlan, Where
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
-from dprelease.plan.explain.cluster import answers_of, require_in_pieces
+from dprelease.plan.explain.cluster import engine_questions, require_in_pieces
 from dprelease.plan.explain.same_question import asked
 from dprelease.plan.forecast.other_budgets import Aim, Planner, Solved, WhatIf, solve, what_if
 from dprelease.plan.verify.whole_plan import verify
@@ -290,5 +290,5 @@ def require_same_spec(target: Target, known: Reservation) -> None:
 def require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None:
     """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
     references = reference_tables(plan.catalog, folder)
-    for grouping, quantities, within in answers_of(plan):
+    for grouping, quantities, within in engine_questions(plan):
         engine.check(plan.catalog, grouping, quantities, references, within)

@@ -31,11 +31,11 @@ from dprelease.noise.exact import Exact
 __all__ = [
     "added_to_cells",
     "cell_counts",
+    "combinations_identity",
     "combined",
     "counted_columns",
     "in_their_cells",
-    "place_of",
-    "rows_of",
+    "rows_identity",
     "suits",
 ]
 
@@ -58,7 +58,7 @@ def counted_columns(grouping: Grouping) -> tuple[str, ...]:
     return tuple(sorted({*grouping.complete, *grouping.by}))
 
 
-def rows_of(asked: PassQuery) -> tuple[Any, ...]:
+def rows_identity(asked: PassQuery) -> tuple[Any, ...]:
     """What the bounded rows that a question is about depend on, and the steps beside their decimals."""
     names = [asked.table.name, *(join.table for join in asked.table.private_joins)]
     tables = [asked.catalog.tables[name] for name in names]
@@ -66,10 +66,10 @@ def rows_of(asked: PassQuery) -> tuple[Any, ...]:
     return (*(table.fingerprint() for table in tables), *grids, asked.secret)
 
 
-def place_of(asked: PassQuery) -> tuple[Any, ...]:
+def combinations_identity(asked: PassQuery) -> tuple[Any, ...]:
     """What the combinations that answer a question depend on, but for public references."""
     grouping, weight = asked.grouping, asked.quantities[0].weight
-    return (*rows_of(asked), grouping.where, counted_columns(grouping), asked.zeros, weight)
+    return (*rows_identity(asked), grouping.where, counted_columns(grouping), asked.zeros, weight)
 
 
 def combined(stage: Stage, asked: PassQuery, tables: Sequence[Any], whole: bool) -> PartTotals:

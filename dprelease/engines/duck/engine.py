@@ -20,7 +20,7 @@ from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
-from dprelease.engines.duck.combinations import cell_counts, place_of, rows_of, suits
+from dprelease.engines.duck.combinations import cell_counts, combinations_identity, rows_identity, suits
 from dprelease.engines.duck.cubes import added_up
 from dprelease.engines.duck.loaded import LoadedTables
 from dprelease.engines.duck.loading import Layout, take_in
@@ -197,7 +197,7 @@ class DuckDBEngine:
     def _from_combinations(self, asked: PassQuery, within: CellSlice | None) -> tuple[Exact | ExactHistogram, ...]:
         """Numbers of complete rows: their keys are found once for the other tables of a workload too."""
         return self._from_kept(
-            place_of(asked),
+            combinations_identity(asked),
             asked,
             partial(combinations_of, asked),
             lambda stage, kept: cell_counts(stage, asked, kept, within),
@@ -212,7 +212,7 @@ class DuckDBEngine:
         boxes: dict[Quantity, Exact | ExactHistogram] = {}
         if held:
             added = self._from_kept(
-                (*rows_of(asked), cube),
+                (*rows_identity(asked), cube),
                 whole,
                 partial(cube_cells_of, whole),
                 lambda stage, kept: added_up(stage, asked, cube, kept, held),

@@ -20,7 +20,7 @@ from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import loading
-from dprelease.engines.duck.combinations import cell_counts, counted_columns, place_of
+from dprelease.engines.duck.combinations import cell_counts, combinations_identity, counted_columns
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.engines.duck.parts import ComeTo, combinations_of
 from dprelease.engines.duck.pipeline import PassQuery
@@ -116,7 +116,7 @@ class SparkEngine(DuckDBEngine):
         self, asked: PassQuery, within: CellSlice | None, context: Any, work: Work, splits: Sequence[Split]
     ) -> Mapping[str, TaskTotals]:
         """The cells of a question, from what the cluster keeps; the latest few sets of combinations are kept."""
-        place = place_of(asked)
+        place = combinations_identity(asked)
         kept = self._kept.pop(place, None)
         if kept is not None and not kept.serves(context, work):
             kept.forget()

@@ -14,7 +14,7 @@ from dprelease.engines.spark.splits import Split
 from dprelease.engines.spark.tasks import Work, gathered, part_added_up, scattered, unpacked, whole_rows
 from dprelease.errors import BrokenPromiseError, DpReleaseError, EngineError, NotEnoughMemory
 
-__all__ = ["TaskTotals", "job_of", "quietly", "run_job", "totals_of"]
+__all__ = ["TaskTotals", "arrived", "job_of", "quietly", "run_job"]
 
 Result = TypeVar("Result")
 _CODE = re.compile(r"DPR-[A-Z][0-9]{3}")
@@ -56,10 +56,10 @@ def run_job(context: Any, work: Work, splits: Sequence[Split]) -> dict[str, Task
         BrokenPromiseError: If bounded rows broke a bound.
     """
     doing = f"table {work.asked.table.name!r}, a job of Spark"
-    return totals_of(quietly(doing, job_of(context, work, splits).collect))
+    return arrived(quietly(doing, job_of(context, work, splits).collect))
 
 
-def totals_of(sent: Sequence[tuple[int, Any]]) -> dict[str, TaskTotals]:
+def arrived(sent: Sequence[tuple[int, Any]]) -> dict[str, TaskTotals]:
     """What arrived at the driver, by name."""
     tables: dict[str, list[Any]] = {}
     shapes: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}

@@ -26,7 +26,7 @@ from dprelease.catalog.cells import CellSlice
 from dprelease.engines.duck.combinations import HELD, added_to_cells, counted_columns
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.spark.jobs import TaskTotals, job_of, quietly, totals_of
+from dprelease.engines.spark.jobs import TaskTotals, arrived, job_of, quietly
 from dprelease.engines.spark.session import on_disks
 from dprelease.engines.spark.splits import Split
 from dprelease.engines.spark.tasks import (
@@ -75,14 +75,14 @@ class KeptCombinations:
         work, doing = replace(self._work, asked=asked), f"table {asked.table.name!r}, a job of Spark"
         if within is None:
             sent = self._all.mapPartitions(partial(kept_cells, work, None)).partitionBy(work.groups, int)
-            return totals_of(quietly(doing, sent.mapPartitions(partial(part_added_up, work)).collect))
+            return arrived(quietly(doing, sent.mapPartitions(partial(part_added_up, work)).collect))
         column = asked.grouping.by[0]
         if column not in self._of_level:
             parting = self._all.mapPartitions(partial(by_ranges, work)).partitionBy(work.groups, int)
             self._of_level[column] = on_disks(parting.mapPartitions(partial(part_added_up, work)))
         level, alone = self._of_level[column], partial(kept_cells, replace(work, groups=0), within)
         places = np.unique(_ranges(np.asarray(within.nodes), asked, work.groups)).tolist()
-        found = totals_of(quietly(doing, lambda: self._context.runJob(level, alone, places)))
+        found = arrived(quietly(doing, lambda: self._context.runJob(level, alone, places)))
         return found or {"kept": _nothing(asked)}  # where no row is in any of these ranges
 
     def forget(self) -> None:

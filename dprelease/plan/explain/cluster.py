@@ -10,7 +10,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
 from dprelease.plan.document import ReleasePlan
 
-__all__ = ["answers_of", "cluster_texts", "largest_answer", "require_in_pieces"]
+__all__ = ["cluster_texts", "engine_questions", "largest_answer", "readings", "require_in_pieces"]
 
 Asked = tuple[Grouping, tuple[Quantity, ...], CellSlice | None]
 # Bytes of a cell on the driver: its total in 128 bits and the places of its keys (up to 32), as they arrive, unpacked
@@ -21,7 +21,7 @@ _OF_A_BOOLEAN = 1
 _PART = 128  # MiB of files whose rows one task bounds: ``engines.spark.engine``
 
 
-def answers_of(plan: ReleasePlan) -> list[Asked]:
+def engine_questions(plan: ReleasePlan) -> list[Asked]:
     """What an engine is asked, once each: of a grouping in pieces the largest of them."""
     found: dict[tuple[Grouping, tuple[Quantity, ...]], CellSlice | None] = {}
     for batch in plan.batches():
@@ -37,7 +37,7 @@ def largest_answer(plan: ReleasePlan) -> tuple[int, str]:
     """The cells of the largest answer of a table that Spark reads, and the table; no cells where there is none."""
     cells = [
         (_cells(plan.catalog, grouping, within) * max(1, len(quantities)), grouping.table)
-        for grouping, quantities, within in answers_of(plan)
+        for grouping, quantities, within in engine_questions(plan)
         if plan.catalog.tables[grouping.table].engine is not None and not grouping.private
     ]
     return max(cells, default=(0, ""))
@@ -55,7 +55,7 @@ def require_in_pieces(plan: ReleasePlan) -> None:
     Raises:
         PlanError: Names the table and the number (DPR-P347).
     """
-    for grouping, _, within in answers_of(plan):
+    for grouping, _, within in engine_questions(plan):
         table = plan.catalog.tables[grouping.table]
         if table.engine is None or grouping.private:
             continue
@@ -84,10 +84,31 @@ def cluster_texts(plan: ReleasePlan) -> tuple[str, ...]:
     )
 
 
+def readings(plan: ReleasePlan, name: str) -> set[object]:
+    """What a table is read for, once each.
+
+    Numbers of complete rows come from combinations that are kept, and totals of a cube from that; everything else is a
+    pass of its own.
+    """
+    found: set[object] = set()
+    for batch in plan.batches(whole=True):
+        for grouping, quantities in batch.questions.items():
+            counted = all(each == Quantity(kind="rows", weight=each.weight) for each in quantities)
+            bounded = grouping.max_groups is not None or grouping.max_rows_per_group is not None
+            if grouping.table != name:
+                continue
+            if grouping.complete and counted and not bounded:
+                columns = frozenset((*grouping.complete, *grouping.by))
+                found.add((grouping.where, columns, grouping.zeros, quantities[0].weight if quantities else None))
+            else:
+                found.add(batch.cube or (grouping, quantities))
+    return found
+
+
 def _of_rows(plan: ReleasePlan, name: str) -> str:
     """What of the rows of a table is sent and held, which the plan does not know the number of."""
     table = plan.catalog.tables[name]
-    passes = sum(batch.table == name for batch in plan.batches(whole=True))
+    passes = len(readings(plan, name))
     once = f"{passes} pass{'es' if passes != 1 else ''}"
     if table.unit_id is None:
         return (
