@@ -17,7 +17,8 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import combinations
 
 from bench.crosstabs import spec_of
@@ -162,7 +163,8 @@ def main() -> None:
     parser.add_argument("--keys", default="10,30,100,128,250,1000")
     given = parser.parse_args()
     began = time.process_time()
-    made = {"large": large, "small": small, "lines": lambda: lines(map(int, given.keys.split(",")))}
+    keys = [int(each) for each in given.keys.split(",")]
+    made: Mapping[str, Callable[[], Iterator[str]]] = {"large": large, "small": small, "lines": partial(lines, keys)}
     for part in given.parts.split(","):
         for line in made[part]():
             print(line, flush=True)
