@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dprelease.catalog.expressions.tree import Node
 
-__all__ = ["Together", "together_at_values"]
+__all__ = ["TermTruths", "together_at_values"]
 
 _ORDERED = ("<", "<=", ">", ">=", "between")
 _COMPARED = ("=", "<>", "in", *_ORDERED)
@@ -20,7 +20,7 @@ Value = Fraction | str | bool | None
 _OTHER = "\x00another text than all that are named"
 
 
-class Together(NamedTuple):
+class TermTruths(NamedTuple):
     """Some conjuncts, and every way in which they can be true.
 
     Attributes:
@@ -36,7 +36,7 @@ class Together(NamedTuple):
         return all(true in able[each] for each, true in zip(self.conjuncts, truths, strict=True))
 
 
-def together_at_values(conjuncts: Sequence[Node]) -> list[Together]:
+def together_at_values(conjuncts: Sequence[Node]) -> list[TermTruths]:
     """The conjuncts by the term that they compare with literals; each of the others beside its negation.
 
     What comparisons make of a number changes at the literals alone, so that each of these, one number between two
@@ -57,14 +57,14 @@ def together_at_values(conjuncts: Sequence[Node]) -> list[Together]:
     found = []
     for base, both in alone.items():  # one that may be true, false or null, and its negation
         found.append(
-            Together(
+            TermTruths(
                 tuple(both),
                 (*(tuple((each == base) == true for each in both) for true in (True, False)), (False,) * len(both)),
             )
         )
     for of_term in by_term.values():
         seen = dict.fromkeys(tuple(_holds(each, value) for each in of_term) for value in _values(of_term))
-        found.append(Together(tuple(of_term), tuple(seen)))
+        found.append(TermTruths(tuple(of_term), tuple(seen)))
     return found
 
 
