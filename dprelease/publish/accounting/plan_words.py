@@ -59,6 +59,8 @@ FORMS = (
     marked("random-scale Gaussian counts"),
     marked("parts and rests, Laplace"),
     marked("parts and rests, Gaussian"),
+    marked("disjoint counts, Laplace"),
+    marked("disjoint counts, Gaussian"),
     marked("{workload}: tables"),
     marked("{workload}: even tables"),
     marked("{workload}: joint tables"),
