@@ -109,8 +109,8 @@ def test_deltas_of_draws_grow_with_a_group_and_then_the_delta_is_said() -> None:
 
 
 def test_where_nothing_is_proved_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    wild = Composed(events=(Approximate(epsilon=Fraction(50), delta=Fraction(1, 10**9)),))
-    monkeypatch.setattr(ReleasePlan, "event", property(lambda self: wild))
+    wild = Approximate(epsilon=Fraction(50), delta=Fraction(1, 10**9))
+    monkeypatch.setattr(ReleasePlan, "event", property(lambda self: Composed(events=(wild,) * len(self.steps))))
     assert {each.loss for each in found(plan(), "group")} == {None}
     rows, _ = meanings(plan())
     assert rows[2]["epsilon"] == "no bound is proved"

@@ -84,8 +84,8 @@ def test_nothing_is_charged_for_a_plan_that_the_engine_cannot_run(
     """Every pass of the plan is asked about, with all that it measures, and the ledger still has no release."""
     asked: list[tuple[Grouping, tuple[Quantity, ...]]] = []
 
-    def check(_: Any, catalog: Any, grouping: Grouping, quantities: tuple[Quantity, ...], references: Any) -> None:
-        assert set(references) == set(catalog.references)
+    def check(_: Any, catalog: Any, grouping: Grouping, quantities: tuple[Quantity, ...], *others: Any) -> None:
+        assert set(others[0]) == set(catalog.references)
         asked.append((grouping, quantities))
         if len(asked) == 2:
             raise Unsupported("a made-up limit", code="DPR-E203")

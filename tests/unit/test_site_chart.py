@@ -54,6 +54,14 @@ def test_the_line_of_a_number_that_was_moved_is_the_interval_of_its_estimate() -
     assert "before" in found.line
 
 
+def test_what_cannot_be_is_not_told_as_not_published() -> None:
+    """A group has no difference from itself: of the numbers that there can be, all are published."""
+    found = drawn([1, 2, float("nan")], [1, 1, float("nan")], never=np.array([False, False, True]))
+    assert found is not None
+    assert [each.possible for each in found.bars] == [True, True, False]
+    assert found.notes == ()
+
+
 def test_what_is_not_published_has_no_bar_and_is_counted() -> None:
     nothing = [float("nan")] * 27
     found = drawn([1, 2, 3, *nothing], [1, 1, 1, *nothing])

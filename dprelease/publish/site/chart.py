@@ -61,6 +61,7 @@ class Bar:
         more: Whether it goes on above.
         unreliable: Whether it is marked.
         published: Whether there is a number.
+        possible: Whether there could be one: a group has no difference from itself.
     """
 
     group: str
@@ -74,6 +75,7 @@ class Bar:
     more: bool = False
     unreliable: bool = False
     published: bool = True
+    possible: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class Plotted:
     upper: float
     known: bool
     weak: bool
+    never: bool = False
 
     @property
     def there(self) -> bool:
@@ -238,7 +241,7 @@ def _drawn(title: str, shown: Sequence[Plotted], axis_of: Sequence[Plotted], lin
 
 def _bar(shown: Plotted, low: float, high: float, place: Callable[[float], str]) -> Bar:
     if not shown.there:
-        return Bar(shown.group, shown.label, published=False)
+        return Bar(shown.group, shown.label, published=False, possible=not shown.never)
     left, right = place(min(0.0, shown.value)), place(max(0.0, shown.value))
     return Bar(
         group=shown.group,
@@ -259,11 +262,13 @@ def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[Plotted]:
         return []
     found = []
     numbers = measure.value.tolist(), measure.margin.tolist(), measure.lower.tolist(), measure.upper.tolist()
+    never = [False] * table.cells if measure.never is None else measure.never.tolist()
     for at, (value, margin, lower, upper) in enumerate(zip(*numbers, strict=True)):
         known, weak = math.isfinite(margin) and math.isfinite(lower), measure.status[at] == "unreliable"
         if measure.held and known:  # a number outside of what is possible is shown as the nearest possible one
             value = min(max(value, lower), upper)  # noqa: PLW2901 - what is drawn of it
-        found.append(Plotted(*_labels(table, at), value, *((lower, upper) if known else (value, value)), known, weak))
+        reach = (lower, upper) if known else (value, value)
+        found.append(Plotted(*_labels(table, at), value, *reach, known, weak, never[at]))
     return found
 
 
@@ -290,9 +295,9 @@ def ends(known: Sequence[Plotted], *, dots: bool) -> tuple[float, float]:
 
 
 def _notes(bars: Sequence[Bar], *, dots: bool) -> Iterator[str]:
-    gone = sum(not bar.published for bar in bars)
+    gone = sum(bar.possible and not bar.published for bar in bars)
     if gone:
-        all_of_them = amount(len(bars))
+        all_of_them = amount(sum(bar.possible for bar in bars))
         yield phrase_many(
             "{number} of the {all} numbers is not published.",
             "{number} of the {all} numbers are not published.",
