@@ -27,7 +27,7 @@ CAREFREE = "@media print { .scroll, tr, caption, thead, tbody tr:first-child { b
 def cut_rows(page: Path, folder: Path, css: str) -> tuple[int, list[str]]:
     """How many rows were printed, over all heights, and those that lie on two sheets."""
     folder.mkdir()
-    subprocess.run(["node", RUNNER, page, folder, css, *HEIGHTS], timeout=120, check=True)
+    subprocess.run(["node", RUNNER, page, folder, css, *HEIGHTS], timeout=300, check=True)
     seen, cut = 0, []
     for height in HEIGHTS:
         sheets = defaultdict(set)
