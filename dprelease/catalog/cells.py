@@ -7,7 +7,7 @@ import numpy as np
 from dprelease.canonical import Value
 from dprelease.catalog.table import Key, Table, Zeros
 
-__all__ = ["MOST_CELLS", "CellSlice", "zero_cells", "zero_keys"]
+__all__ = ["MOST_CELLS", "CellSlice", "cells_asked", "zero_cells", "zero_keys"]
 
 MOST_CELLS = 10**7
 """Cells of one answer that other machines hand over to one: 80 MB, and several times that on their way."""
@@ -62,3 +62,9 @@ class CellSlice(Value):
 
     column: str
     nodes: tuple[int, ...]
+
+
+def cells_asked(table: Table, by: tuple[str, ...], within: CellSlice | None) -> int:
+    """How many cells by some columns an answer has: all, or those of the nodes of a slice."""
+    cells = table.cells(by)
+    return cells if within is None else cells // table.column(within.column).cells * len(within.nodes)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import MOST_CELLS, CellSlice
+from dprelease.catalog.cells import MOST_CELLS, CellSlice, cells_asked
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines.base import scrubbed
@@ -73,9 +73,7 @@ class SparkEngine(DuckDBEngine):
         """Refuse what cannot be computed, and answers that are too large for a driver."""
         super().check(catalog, grouping, quantities, references, within)
         table = catalog.tables[grouping.table]
-        cells = 0 if grouping.private else table.cells(grouping.by)
-        if within is not None:
-            cells = cells // table.column(within.column).cells * len(within.nodes)
+        cells = 0 if grouping.private else cells_asked(table, grouping.by, within)
         if cells > MOST_CELLS:
             raise Unsupported(
                 f"table {table.name!r}: {cells:,} cells in one answer are more than {MOST_CELLS:,}",

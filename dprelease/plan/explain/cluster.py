@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import MOST_CELLS, CellSlice
-from dprelease.catalog.table import Catalog
+from dprelease.catalog.cells import MOST_CELLS, CellSlice, cells_asked
 from dprelease.errors import PlanError
 from dprelease.plan.document import ReleasePlan
 
@@ -35,18 +34,23 @@ def engine_questions(plan: ReleasePlan) -> list[Asked]:
 
 def largest_answer(plan: ReleasePlan) -> tuple[int, str]:
     """The cells of the largest answer of a table that Spark reads, and the table; no cells where there is none."""
-    cells = [
-        (_cells(plan.catalog, grouping, within) * max(1, len(quantities)), grouping.table)
-        for grouping, quantities, within in engine_questions(plan)
-        if plan.catalog.tables[grouping.table].engine is not None and not grouping.private
-    ]
-    return max(cells, default=(0, ""))
+    answers = ((cells * max(1, numbers), grouping.table) for grouping, numbers, cells in _spark_answers(plan))
+    return max(answers, default=(0, ""))
 
 
-def _cells(catalog: Catalog, grouping: Grouping, within: CellSlice | None) -> int:
-    table = catalog.tables[grouping.table]
-    cells = table.cells(grouping.by)
-    return cells if within is None else cells // table.column(within.column).cells * len(within.nodes)
+def _spark_answers(plan: ReleasePlan) -> Iterator[tuple[Grouping, int, int]]:
+    """Each answer that Spark gives by public keys: the grouping, how many numbers a cell has, and the cells."""
+    tables = plan.catalog.tables
+    if not _on_spark(plan):  # nor are the questions of such a plan worked out
+        return
+    for grouping, quantities, within in engine_questions(plan):
+        if tables[grouping.table].engine is not None and not grouping.private:
+            yield grouping, len(quantities), cells_asked(tables[grouping.table], grouping.by, within)
+
+
+def _on_spark(plan: ReleasePlan) -> list[str]:
+    """The names of the tables that Spark reads, in order."""
+    return sorted(name for name, table in plan.catalog.tables.items() if table.engine is not None)
 
 
 def require_in_pieces(plan: ReleasePlan) -> None:
@@ -55,14 +59,11 @@ def require_in_pieces(plan: ReleasePlan) -> None:
     Raises:
         PlanError: Names the table and the number (DPR-P347).
     """
-    for grouping, _, within in engine_questions(plan):
-        table = plan.catalog.tables[grouping.table]
-        if table.engine is None or grouping.private:
-            continue
-        if (cells := _cells(plan.catalog, grouping, within)) > MOST_CELLS:
+    for grouping, _, cells in _spark_answers(plan):
+        if cells > MOST_CELLS:
             columns = ", ".join(grouping.by)
             raise PlanError(
-                f"table {table.name!r}: one answer by ({columns}) has {cells:,} cells, more than {MOST_CELLS:,}",
+                f"table {grouping.table!r}: one answer by ({columns}) has {cells:,} cells, more than {MOST_CELLS:,}",
                 detail="Spark hands all cells of an answer to one driver",
                 hint="take a column out of `by`; ask for it by `levels` below a level of 2 to 1,000 keys, whose draws "
                 "are made in pieces; or leave `engine: spark` out",
@@ -72,7 +73,7 @@ def require_in_pieces(plan: ReleasePlan) -> None:
 
 def cluster_texts(plan: ReleasePlan) -> tuple[str, ...]:
     """What the driver, a task and the shuffle hold; nothing of a plan that one machine measures."""
-    named = sorted({name for name, table in plan.catalog.tables.items() if table.engine is not None})
+    named = _on_spark(plan)
     if not named:
         return ()
     cells, table = largest_answer(plan)
