@@ -44,10 +44,10 @@ from dprelease.publish.comparing.earlier import EarlierRelease
 from dprelease.publish.derive.tables import outline
 from dprelease.publish.measured import TOP_K, Inputs, as_table, noisy_part
 
-__all__ = ["MOST_NUMBERS", "MOST_ROWS", "rehearse"]
+__all__ = ["MOST_DRAWS", "MOST_NUMBERS", "MOST_ROWS", "rehearse"]
 
 MOST_NUMBERS = 200_000
-_MOST_DRAWS = 200  # of a plan of which the accounting is rehearsed as it will be, whatever tables are left out
+MOST_DRAWS = 200  # of a plan of which the accounting is rehearsed as it will be, whatever tables are left out
 MOST_ROWS = 500  # of a table that is written; a page of it has as many
 _NEVER = "1970-01-01T00:00:00+00:00"
 _TWO: dict[str, tuple[Key, ...]] = {"integer": (0, 1), "boolean": (False, True), "date": ("1970-01-01", "1970-01-02")}
@@ -131,7 +131,7 @@ def _unlike(plan: ReleasePlan) -> ReleasePlan:
     names = {query.name for query in kept}
     needed = {feed for query in kept for feed in _feeds(query)}
     left_out = {feed for query in plan.queries if query.name not in names for feed in _feeds(query)}
-    idle = left_out - needed if len(plan.steps) > _MOST_DRAWS else set()
+    idle = left_out - needed if len(plan.steps) > MOST_DRAWS else set()
     return plan.model_copy(
         update={
             "queries": tuple(kept),
