@@ -14,51 +14,102 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import comb, prod
+from operator import mul
 
 from dprelease.noise.native.entropy import Below
 
 __all__ = [
+    "along",
     "dimension_of",
+    "downs",
+    "number_of",
     "numerator_of",
     "point_under",
+    "rows_of",
     "squares_under",
     "tables_under",
     "tail_under",
     "under",
+    "ups_over",
+    "ups_squared",
 ]
+
+Row = list[int]
+Factor = tuple[Sequence[Row], Sequence[Row], int]
 
 
 def under(cells: int, up: int, down: int) -> int:
     """How many tables of so many cells fit under caps >= 0: sum over i of C(n-1, i) C(up, i) C(down+n-1-i, n-1-i)."""
-    n = cells - 1
-    return sum(comb(n, i) * comb(up, i) * comb(down + n - i, n - i) for i in range(cells))
+    return _paired(ups(cells, up), downs(cells, down))
 
 
 def tail_under(cells: int, up: int, down: int, margin: int) -> int:
     """How many of them have a first cell over the margin >= 0, for at least two cells."""
-    n, left = cells - 2, up - margin - 1
-    if left < 0:
-        return 0
-    return sum(comb(n, i) * comb(left + 1, i + 1) * comb(down + n - i, n - i) for i in range(cells - 1))
+    return _paired(ups_over(cells, up - margin - 1), downs(cells - 1, down)) if up > margin else 0
 
 
 def squares_under(cells: int, up: int, down: int) -> int:
     """The sum over them of the square of the first cell, for at least two cells."""
-    n = cells - 2
-
-    def above(cap: int, other: int) -> int:
-        return sum(
-            comb(n, i) * comb(other + n - i, n - i) * (comb(cap, i + 1) + 3 * comb(cap, i + 2) + 2 * comb(cap, i + 3))
-            for i in range(cells - 1)
-        )
-
-    return above(up, down) + above(down, up)
+    above = _paired(ups_squared(cells, up), downs(cells - 1, down))
+    return above + _paired(ups_squared(cells, down), downs(cells - 1, up))
 
 
 def tables_under(sizes: Sequence[int], up: int, down: int) -> int:
     """How many tuples of tables of these sizes fit under the caps."""
     known = {n: under(n, up, down) for n in set(sizes)}
     return prod(known[n] for n in sizes)
+
+
+def ups(cells: int, up: int) -> Row:
+    """What ``under`` has of the upper cap, for each i."""
+    n = cells - 1
+    return [comb(n, i) * comb(up, i) for i in range(cells)]
+
+
+def downs(cells: int, down: int) -> Row:
+    """What ``under`` has of the lower cap, for each i."""
+    n = cells - 1
+    return [comb(down + n - i, n - i) for i in range(cells)]
+
+
+def ups_over(cells: int, left: int) -> Row:
+    """What ``tail_under`` has of an upper cap of the margin, one and ``left``; beside ``downs`` of one cell less."""
+    n = cells - 2
+    return [comb(n, i) * comb(left + 1, i + 1) for i in range(cells - 1)]
+
+
+def ups_squared(cells: int, cap: int) -> Row:
+    """What ``squares_under`` has of one cap for a cell on its side of 0; beside ``downs`` of one cell less."""
+    n = cells - 2
+    return [comb(n, i) * (comb(cap, i + 1) + 3 * comb(cap, i + 2) + 2 * comb(cap, i + 3)) for i in range(cells - 1)]
+
+
+def number_of(factors: Sequence[Factor], up: int, down: int) -> int:
+    """A product of numbers of the kinds above.
+
+    Args:
+        factors: Of each, its row for every upper cap, that for every lower cap, and how often it is multiplied.
+        up: Which row of the first ones.
+        down: Which of the second ones.
+    """
+    return prod(_paired(own[up], other[down]) ** times for own, other, times in factors)
+
+
+def along(factors: Sequence[Factor], values: int) -> list[int]:
+    """For S = 0, 1, ...: the sum over caps (up, S - up) of such a product. It takes as many rows of each kind."""
+    return [sum(number_of(factors, up, total - up) for up in range(total + 1)) for total in range(values)]
+
+
+def rows_of(sizes: Sequence[int], values: int, start: int = 0) -> list[Factor]:
+    """``tables_under`` as factors, for so many lower caps, and twice as many upper ones from a start on."""
+    return [
+        ([ups(n, start + up) for up in range(2 * values)], [downs(n, down) for down in range(values)], sizes.count(n))
+        for n in sorted(set(sizes))
+    ]
+
+
+def _paired(own: Row, other: Row) -> int:
+    return sum(map(mul, own, other))
 
 
 def dimension_of(sizes: Sequence[int]) -> int:
@@ -74,7 +125,7 @@ def numerator_of(sizes: tuple[int, ...]) -> tuple[int, ...]:
     is negative (Stanley 1980: they are the h*-vector of a lattice polytope).
     """
     dimension = dimension_of(sizes)
-    values = [sum(tables_under(sizes, up, r - up) for up in range(r + 1)) for r in range(dimension)]
+    values = along(rows_of(sizes, dimension), dimension)
     for _ in range(dimension + 1):
         values = [after - before for before, after in pairwise([0, *values])]
     return tuple(values)

@@ -12,11 +12,11 @@ it costs are proved in docs/proofs/joint-tables.md; the construction is the proj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import comb, prod
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -26,23 +26,26 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.mechanisms.knorm import least_margin, saturated
 from dprelease.noise.mechanisms.lattice_tables import (
+    along,
     dimension_of,
+    downs,
+    number_of,
     numerator_of,
     point_under,
-    squares_under,
+    rows_of,
     tables_under,
-    tail_under,
-    under,
+    ups_over,
+    ups_squared,
 )
 from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
 from dprelease.privacy.event import KNorm
 from dprelease.privacy.newton import forward_differences, polynomial_series
 from dprelease.privacy.rounding import CONTEXT, real
 
-__all__ = ["MOST_DIMENSION", "TablesKNorm", "TablesLaw", "TablesSampler"]
+__all__ = ["TablesKNorm", "TablesLaw", "TablesSampler", "is_drawn"]
 
-MOST_DIMENSION = 64
-"""The largest dimension, sum of (cells - 1) and 1, that a plan draws: exact margins take its third power of steps."""
+_EASY = 64  # dimensions
+_MOST_DIMENSION, _MOST_CELLS = 160, 40
 
 # Everything that is summed is positive, so that a few hundred operations in 60 digits stay far inside this.
 _PAD = CONTEXT.mpf(10) ** -50
@@ -122,29 +125,24 @@ class TablesLaw:
 
     def _cell_tail(self, cells: int, margin: int) -> Any:
         """Twice the sum over caps from (margin + 1, 0) on of exp(-(up + down) / scale) times the tables over it."""
-        others = list(self.sizes)
-        others.remove(cells)
-        start = margin + 1
-
-        def over(up: int, down: int) -> int:
-            return tail_under(cells, start + up, down, margin) * tables_under(others, start + up, down)
-
-        found = self._series(_along(over, dimension_of(self.sizes) + 1))
+        start, values = margin + 1, dimension_of(self.sizes) + 1
+        own = [ups_over(cells, up) for up in range(values)], [downs(cells - 1, down) for down in range(values)], 1
+        found = self._series(along([own, *rows_of(_without(self.sizes, cells), values, start)], values))
         return 2 * found * CONTEXT.exp(-self._rate * start) / self._all
 
     def _total_tail(self, margin: int) -> Any:
         """Twice the sum over totals j > margin and caps (j + down, down), by differences in both."""
         q, degree, start = CONTEXT.exp(-self._rate), dimension_of(self.sizes), margin + 1
+        rows = rows_of(self.sizes, degree, start)
         columns = [
-            forward_differences([tables_under(self.sizes, start + j + down, down) for down in range(degree)])
-            for j in range(degree)
+            forward_differences([number_of(rows, j + down, down) for down in range(degree)]) for j in range(degree)
         ]
         each, both = 1 / -CONTEXT.expm1(-self._rate), 1 / -CONTEXT.expm1(-2 * self._rate)
+        weights = [each * (q * each) ** j for j in range(degree)]
         found = CONTEXT.mpf(0)
         for down in range(degree):
             inner = forward_differences([column[down] for column in columns])
-            own = sum((number * each * (q * each) ** j for j, number in enumerate(inner)), CONTEXT.mpf(0))
-            found += own * both * (q * q * both) ** down
+            found += CONTEXT.fdot(inner, weights) * both * (q * q * both) ** down
         return 2 * found * q**start / self._all
 
 
@@ -186,6 +184,20 @@ class TablesSampler:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if before(middle) <= rank else (low, middle - 1)
         return low
+
+
+def is_drawn(sizes: Sequence[int], *, total: bool) -> bool:
+    """Whether a plan draws such tables: whether their exact margins take less than a second.
+
+    The work for margins of cells goes with the square of the dimension and the cells of the largest table; that for
+    margins of the total with the third power of the dimension.
+
+    Args:
+        sizes: The number of cells of each table.
+        total: Whether margins of the total are wanted.
+    """
+    dimension = dimension_of(sizes)
+    return dimension <= _EASY or (not total and dimension <= _MOST_DIMENSION and max(sizes) <= _MOST_CELLS)
 
 
 class TablesKNorm:
@@ -237,27 +249,31 @@ def _law(scale: Fraction, sizes: tuple[int, ...]) -> TablesLaw:
     return TablesLaw(scale, tuple(sizes))
 
 
-def _along(number: Callable[[int, int], int], values: int) -> tuple[int, ...]:
-    """For S = 0, 1, ...: the sum over caps (up, S - up)."""
-    return tuple(sum(number(up, total - up) for up in range(total + 1)) for total in range(values))
-
-
 @lru_cache(maxsize=256)
 def _counts(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return _along(lambda up, down: tables_under(sizes, up, down), dimension_of(sizes) + 1)
+    values = dimension_of(sizes) + 1
+    return tuple(along(rows_of(sizes, values), values))
 
 
 @lru_cache(maxsize=256)
 def _total_squares(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return _along(lambda up, down: (up - down) ** 2 * tables_under(sizes, up, down), dimension_of(sizes) + 3)
+    """(up - down)^2 is a product of rows, too: up^2 - 2 up down + down^2."""
+    values = dimension_of(sizes) + 3
+    caps = range(values)
+    own = [[up * up, -2 * up, 1] for up in caps], [[1, down, down * down] for down in caps], 1
+    return tuple(along([own, *rows_of(sizes, values)], values))
 
 
 @lru_cache(maxsize=256)
 def _cell_squares(sizes: tuple[int, ...], cells: int) -> tuple[int, ...]:
-    others = list(sizes)
-    others.remove(cells)
+    """Of cells above 0 and of those below 0, a row after the other."""
+    values = dimension_of(sizes) + 3
+    squared, other = ([row(n, cap) for cap in range(values)] for row, n in ((ups_squared, cells), (downs, cells - 1)))
+    own = [a + b for a, b in zip(squared, other, strict=True)], [b + a for a, b in zip(squared, other, strict=True)], 1
+    return tuple(along([own, *rows_of(_without(sizes, cells), values)], values))
 
-    def squares(up: int, down: int) -> int:
-        return squares_under(cells, up, down) * prod(under(n, up, down) for n in others)
 
-    return _along(squares, dimension_of(sizes) + 3)
+def _without(sizes: Sequence[int], cells: int) -> list[int]:
+    left = list(sizes)
+    left.remove(cells)
+    return left

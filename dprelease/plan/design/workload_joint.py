@@ -27,8 +27,7 @@ import numpy.typing as npt
 from dprelease.errors import BrokenPromiseError
 from dprelease.estimate.workloads.design import Axes, Design, Tree, subsets
 from dprelease.noise import Law
-from dprelease.noise.mechanisms.lattice_tables import dimension_of
-from dprelease.noise.mechanisms.tables_knorm import MOST_DIMENSION, TablesKNorm, TablesLaw
+from dprelease.noise.mechanisms.tables_knorm import TablesKNorm, TablesLaw, is_drawn
 from dprelease.plan.design.workload_cost import Part, Problem
 from dprelease.plan.design.workload_strategy import Strategy
 from dprelease.spec.fields.workloads import Minimize
@@ -89,7 +88,7 @@ def joint_tables_of(sizes: Sequence[int], tree: Tree, sets: Sequence[Axes]) -> t
     found = tuple(axes for axes in sets if prod(sizes[i] for i in axes) > 1)
     apart = all(not {*one} & {*other} for one, other in combinations(found, 2))
     cells = [prod(sizes[i] for i in axes) for axes in found]
-    fits = tree.sizes == (1,) and len(found) > 1 and apart and dimension_of(cells) <= MOST_DIMENSION
+    fits = tree.sizes == (1,) and len(found) > 1 and apart and is_drawn(cells, total=len(found) < len(sets))
     return found if fits else ()
 
 

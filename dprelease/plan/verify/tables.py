@@ -13,11 +13,13 @@ Nothing here calls the mechanism; ``noise.mechanisms.tables_knorm`` has closed f
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import comb, prod
+from operator import mul
 
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.workloads.design import WorkloadDraw
@@ -53,14 +55,9 @@ class TablesNoise:
         """Of a cell of a table with so many."""
         size = self._degree + 2
         fewer = _counted(cells - 1, size)
-        own = [
-            [
-                sum(k * k * fewer[up - k][down] for k in range(1, up + 1))
-                + sum(k * k * fewer[up][down - k] for k in range(1, down + 1))
-                for down in range(size + 1)
-            ]
-            for up in range(size + 1)
-        ]
+        below = [_squares(row) for row in fewer]
+        above = [_squares(list(column)) for column in zip(*fewer, strict=True)]
+        own = [[above[down][up] + below[up][down] for down in range(size + 1 - up)] for up in range(size + 1)]
         others = _product(_without(self._sizes, cells), size)
         return self._mean(_each(own, lambda up, down, number: number * others[up][down])) / self._all
 
@@ -68,9 +65,7 @@ class TablesNoise:
         """The probability that a cell is further away from 0 than the margin: twice that of one side."""
         size, start = self._degree + 1, margin + 1
         fewer = _counted(cells - 1, size)
-        over = [
-            [sum(fewer[left][down] for left in range(up + 1)) for down in range(size + 1)] for up in range(size + 1)
-        ]
+        over = [*accumulate(fewer, lambda one, other: [a + b for a, b in zip(one, other, strict=True)])]
         others = _moved(_without(self._sizes, cells), [(start, size)] * (size + 1))
         found = self._mean(_each(over, lambda up, down, number: number * others[down][up]))
         return 2 * math.exp(-self._rate * start) * found / self._all
@@ -185,7 +180,7 @@ def _counted(cells: int, size: int) -> Grid:
 
 def _product(sizes: Sequence[int], size: int) -> Grid:
     grids = [_counted(cells, size) for cells in sizes]
-    return [[prod(grid[up][down] for grid in grids) for down in range(size + 1)] for up in range(size + 1)]
+    return [[prod(grid[up][down] for grid in grids) for down in range(size + 1 - up)] for up in range(size + 1)]
 
 
 def _each(grid: Grid, number: Callable[[int, int, int], int]) -> Grid:
@@ -193,9 +188,25 @@ def _each(grid: Grid, number: Callable[[int, int, int], int]) -> Grid:
 
 
 def _differences(values: Grid) -> Grid:
-    """The forward differences at 0 in both directions: the coefficients in C(up, i) C(down, j)."""
-    columns = [_line(row) for row in values]
-    return [list(row) for row in zip(*(_line(list(column)) for column in zip(*columns, strict=True)), strict=True)]
+    """The forward differences at 0 in both directions: the coefficients in C(up, i) C(down, j).
+
+    Those with i + j beyond the last place are 0, for all these numbers are polynomials of that degree at most; the
+    others need no number beyond it either.
+    """
+    size = len(values)
+    columns = [_line(row[: size - up]) for up, row in enumerate(values)]
+    lines = [_line([columns[up][down] for up in range(size - down)]) for down in range(size)]
+    return [[lines[down][up] for down in range(size - up)] for up in range(size)]
+
+
+def _squares(values: list[int]) -> list[int]:
+    """For each place the sum over k >= 1 of k^2 times the value k places before: k^2 = (k - 1)^2 + 2 (k - 1) + 1."""
+    found, squares, times, ones = [], 0, 0, 0
+    for value in values:
+        squares, times = squares + 2 * times + ones, times + ones
+        found.append(squares)
+        ones += value
+    return found
 
 
 def _line(values: list[int]) -> list[int]:
@@ -214,10 +225,13 @@ def _moved(sizes: Sequence[int], rows: Sequence[tuple[int, int]]) -> Grid:
         rows: The start and the size for each down.
     """
     found = [[1] * (size + 1) for _, size in rows]
-    for cells in sizes:
+    chosen = {
+        up: [comb(up, i) for i in range(max(sizes))] for start, size in rows for up in range(start, start + size + 1)
+    }
+    for cells, times in Counter(sizes).items():
         steps = _differences(_counted(cells, cells - 1)) if cells > 1 else [[1]]
         for down, (start, size) in enumerate(rows):
             along = [sum(number * comb(down, j) for j, number in enumerate(row)) for row in steps]
             for more in range(size + 1):
-                found[down][more] *= sum(number * comb(start + more, i) for i, number in enumerate(along))
+                found[down][more] *= sum(map(mul, along, chosen[start + more])) ** times
     return found
