@@ -177,7 +177,7 @@ class Scene:
         return where(forms, [self.house.folder, self.project], apart=[self.project / "data"], told=told)
 
 
-@pytest.fixture(params=["serve", pytest.param("worker", marks=pytest.mark.nightly)])
+@pytest.fixture(params=[pytest.param(each, marks=pytest.mark.nightly) for each in ("serve", "worker")])
 def scene(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> Iterator[Scene]:
     project, faults = tmp_path / "project", tmp_path / "faults"
     (project / "data").mkdir(parents=True)

@@ -106,6 +106,7 @@ def started(house: Household, **more: Any) -> str:
     return str(house.ask("POST", "/flow_runs/", body)["id"])
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_told_another_file_is_refused(office: tuple[Household, Path]) -> None:
     """By the flow itself; which targets are refused is tried without a server, in ``test_flows_scheduled.py``."""
     house, project = office
@@ -117,6 +118,7 @@ def test_a_run_that_is_told_another_file_is_refused(office: tuple[Household, Pat
     assert begun(project) == []
 
 
+@pytest.mark.nightly
 def test_no_command_gets_into_a_closed_pool(office: tuple[Household, Path], tmp_path: Path) -> None:
     house, project = office
     made, sign = deployment(house)["id"], tmp_path / "made-by-the-api"
@@ -129,6 +131,7 @@ def test_no_command_gets_into_a_closed_pool(office: tuple[Household, Path], tmp_
     assert begun(project) == [f"survey/{day(2)}"]
 
 
+@pytest.mark.nightly
 def test_the_environment_of_a_run_gets_through_a_closed_pool(office: tuple[Household, Path]) -> None:
     """So the pool alone closes nothing: who may POST /flow_runs/ may do all, and a proxy has to refuse that."""
     house, project = office
@@ -139,6 +142,7 @@ def test_the_environment_of_a_run_gets_through_a_closed_pool(office: tuple[House
     assert begun(project) == before
 
 
+@pytest.mark.nightly
 def test_pull_steps_are_told_and_taken_out_again(office: tuple[Household, Path], tmp_path: Path) -> None:
     """They run before the flow does: what they did is done. The run goes no further, and `schedule` mends it."""
     house, project = office
@@ -156,6 +160,7 @@ def test_pull_steps_are_told_and_taken_out_again(office: tuple[Household, Path],
     assert begun(project) == before
 
 
+@pytest.mark.nightly
 def test_a_spec_that_is_not_listed_is_no_product(office: tuple[Household, Path]) -> None:
     house, project = office
     said = house.finish("draft", "dprelease", "schedule", "drafts/draft.yaml", folder=project, code=8)

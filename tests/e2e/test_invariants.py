@@ -221,6 +221,7 @@ def _truth(folder: Path, keys: tuple[str, ...]) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_through_prefect_an_exact_total_is_where_it_was_declared_and_nowhere_in_prefect(tmp_path: Path) -> None:
     """One total has six digits, so that no port, process or fraction of a second is taken for it."""
     project(tmp_path, exact_states(budget="{epsilon: 1/10, delta: 1e-9}"))

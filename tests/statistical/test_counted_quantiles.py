@@ -201,8 +201,9 @@ def held_coefficients(prefixes: PrefixCounts, true: float) -> float:
 
 @pytest.mark.thin
 @pytest.mark.parametrize("rho", ["0.015", "0.15"])
-@pytest.mark.parametrize("size", [30, 100, pytest.param(300, marks=pytest.mark.nightly), 1_000,
-                                  pytest.param(3_000, marks=pytest.mark.nightly), 10_000, 30_000])  # fmt: skip
+@pytest.mark.parametrize(
+    "size", [30, 100, 10_000, *(pytest.param(size, marks=pytest.mark.nightly) for size in (300, 1_000, 3_000, 30_000))]
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gini_coefficients_are_within_their_intervals_as_often_as_promised(shape: str, size: int, rho: str) -> None:
     found = values(shape, size)
