@@ -141,7 +141,7 @@ def _share(nursery: Nursery, url: str, folder: Path, processes: int, asked: int,
     counts = [count for _, count in seen]
     assert counts == sorted(counts)
     assert counts[-1] == cap
-    assert len(counts) > 3
+    assert any(0 < count < cap for count in counts), "the reader never looked while they were at it"
 
 
 @pytest.mark.slow
