@@ -23,7 +23,7 @@ from dprelease.noise.mechanisms.lattice_tables import (
     tail_under,
     under,
 )
-from dprelease.noise.mechanisms.tables_knorm import TablesKNorm, TablesSampler
+from dprelease.noise.mechanisms.tables_knorm import TablesKNorm, TablesLaw, TablesSampler
 from dprelease.plan.verify.tables import TablesNoise
 from tests.tables_of_one_sum import listed
 
@@ -141,10 +141,21 @@ def test_the_figures_of_known_workloads() -> None:
 @pytest.mark.parametrize("scale", [F(1, 3), F(2), F(10**6, 7)])
 def test_the_verifier_finds_the_same_by_its_own_way(sizes: tuple[int, ...], scale: Fraction) -> None:
     law, again = TablesKNorm().law(scale, sizes), TablesNoise(scale, sizes)
-    assert again.total_variance() == pytest.approx(law.total_variance, rel=1e-10)
     margin = int(2 * law.total_variance**0.5)
     assert again.total_tail(margin) == pytest.approx(law.total_tail(margin), rel=1e-9)
-    for cells in set(sizes):
+    check_cells(law, again)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sizes", [(2,) * 159, (33, 33, 33, 33, 32), (40, 40, 40, 40, 4), (3,) * 79 + (2,)])
+@pytest.mark.parametrize("scale", [F(1, 20), F(1), F(37), F(20_000)])
+def test_of_the_largest_tables_too_whose_sums_are_beyond_any_float(sizes: tuple[int, ...], scale: Fraction) -> None:
+    check_cells(TablesKNorm().law(scale, sizes), TablesNoise(scale, sizes))
+
+
+def check_cells(law: TablesLaw, again: TablesNoise) -> None:
+    assert again.total_variance() == pytest.approx(law.total_variance, rel=1e-10)
+    for cells in set(law.sizes):
         assert again.cell_variance(cells) == pytest.approx(law.cell_variance(cells), rel=1e-10)
         margin = int(2 * law.cell_variance(cells) ** 0.5)
         assert again.cell_tail(cells, margin) == pytest.approx(law.cell_tail(cells, margin), rel=1e-9)

@@ -43,8 +43,15 @@ class TablesNoise:
         self._sizes, self._degree = tuple(sizes), sum(n - 1 for n in sizes)
         self._rate = 1 / float(scale)
         self._one = -math.log(math.expm1(self._rate))
-        self._beside = self._degree * max(0.0, self._one)  # taken off all logarithms: powers of large scales
-        self._all = self._mean(_product(self._sizes, self._degree))
+        caps = _product(self._sizes, self._degree)
+        # Taken off all logarithms: the largest term of this sum, which may be beyond any float.
+        self._beside = max(
+            math.log(number) + self._one * (i + j)
+            for i, row in enumerate(_differences(caps))
+            for j, number in enumerate(row)
+            if number > 0
+        )
+        self._all = self._mean(caps)
 
     def total_variance(self) -> float:
         """Of the sum of the noise in any table."""
