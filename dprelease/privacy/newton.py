@@ -19,18 +19,21 @@ __all__ = ["exact_reals", "forward_differences", "horner", "polynomial_series"]
 
 
 def forward_differences(values: Sequence[int]) -> list[int]:
-    """The forward differences of a sequence at its start: as many as there are values."""
-    return list(_differences(tuple(values)))
+    """The forward differences of a sequence at its start: as many as there are values.
 
-
-@lru_cache(maxsize=64)
-def _differences(values: tuple[int, ...]) -> tuple[int, ...]:
-    """Remembered: a search for a scale asks for the same ones every time, and of 240 counts they are large."""
+    Nothing is remembered, for a sampler asks with numbers that hang on its noise.
+    """
     left, found = list(values), []
     while left:
         found.append(left[0])
         left = [after - before for before, after in pairwise(left)]
-    return tuple(found)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _remembered(values: tuple[int, ...]) -> list[int]:
+    """The same of a law: a search for a scale asks for the same ones every time, and of 240 counts they are large."""
+    return forward_differences(values)
 
 
 def exact_reals(terms: Sequence[int]) -> list[Any]:
@@ -64,7 +67,7 @@ def polynomial_series(values: Sequence[int], rate: Any) -> Any:
     # What the operators of these reals do, without an object for each: 240 counts have as many terms.
     factor, total, ratio = (1 / miss)._mpf_, fzero, (q / miss)._mpf_
     digits = CONTEXT.prec
-    for difference in forward_differences(values):
+    for difference in _remembered(tuple(values)):
         total = mpf_add(total, mpf_mul_int(factor, difference, digits, "n"), digits, "n")
         factor = mpf_mul(factor, ratio, digits, "n")
     return CONTEXT.make_mpf(total)

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact
 from dprelease.noise.mechanisms.knorm import hidden_jointly, least_margin
+from dprelease.noise.native.draws import sampler_of
 from dprelease.noise.native.entropy import Entropy
 from dprelease.noise.sampler import add_noise
 from dprelease.privacy.event import RandomScale
@@ -228,6 +229,10 @@ def scale_noise(scale: Fraction, dimension: int, cells: int) -> list[list[int]]:
     if scale > _LARGEST:
         raise BrokenPromiseError("noise of one random scale does not fit into 64 bits of its grid at so large a scale")
     ends = list(accumulate(table.weights))
+    scales = [scale * stretch * RandomScale.GRAIN for stretch in table.stretches]
+    for each in scales:
+        # All are made ready, for they are kept: that of the secret one alone would tell it to whoever sees the memory.
+        sampler_of("gaussian", each)
     with Entropy() as entropy:
         places = [bisect_right(ends, entropy.below(_WHOLE)) for _ in range(cells)]
     eighths = int(table.total * _EIGHTHS)
@@ -236,7 +241,7 @@ def scale_noise(scale: Fraction, dimension: int, cells: int) -> list[list[int]]:
     for place in set(places):
         own = [cell for cell in range(cells) if places[cell] == place]
         nothing = np.zeros(len(own) * (dimension + 1), dtype=np.int64)
-        drawn = add_noise("gaussian", nothing, scale * table.stretches[place] * RandomScale.GRAIN).tolist()
+        drawn = add_noise("gaussian", nothing, scales[place]).tolist()
         for at, cell in enumerate(own):
             total, *counts = drawn[at * (dimension + 1) : (at + 1) * (dimension + 1)]
             noise[cell] = [(2 * (eighths * each + _EIGHTHS * total) + whole) // (2 * whole) for each in counts]
