@@ -19,18 +19,18 @@ from operator import mul
 from dprelease.noise.native.entropy import Below
 
 __all__ = [
-    "along",
     "dimension_of",
     "downs",
-    "number_of",
+    "factors_of",
     "numerator_of",
     "point_under",
-    "rows_of",
+    "product_under",
     "squares_under",
+    "sums_over_caps",
     "tables_under",
     "tail_under",
     "under",
-    "ups_over",
+    "ups_beyond",
     "ups_squared",
 ]
 
@@ -45,7 +45,7 @@ def under(cells: int, up: int, down: int) -> int:
 
 def tail_under(cells: int, up: int, down: int, margin: int) -> int:
     """How many of them have a first cell over the margin >= 0, for at least two cells."""
-    return _paired(ups_over(cells, up - margin - 1), downs(cells - 1, down)) if up > margin else 0
+    return _paired(ups_beyond(cells, up - margin - 1), downs(cells - 1, down)) if up > margin else 0
 
 
 def squares_under(cells: int, up: int, down: int) -> int:
@@ -72,7 +72,7 @@ def downs(cells: int, down: int) -> Row:
     return [comb(down + n - i, n - i) for i in range(cells)]
 
 
-def ups_over(cells: int, left: int) -> Row:
+def ups_beyond(cells: int, left: int) -> Row:
     """What ``tail_under`` has of an upper cap of the margin, one and ``left``; beside ``downs`` of one cell less."""
     n = cells - 2
     return [comb(n, i) * comb(left + 1, i + 1) for i in range(cells - 1)]
@@ -84,7 +84,7 @@ def ups_squared(cells: int, cap: int) -> Row:
     return [comb(n, i) * (comb(cap, i + 1) + 3 * comb(cap, i + 2) + 2 * comb(cap, i + 3)) for i in range(cells - 1)]
 
 
-def number_of(factors: Sequence[Factor], up: int, down: int) -> int:
+def product_under(factors: Sequence[Factor], up: int, down: int) -> int:
     """A product of numbers of the kinds above.
 
     Args:
@@ -95,12 +95,12 @@ def number_of(factors: Sequence[Factor], up: int, down: int) -> int:
     return prod(_paired(own[up], other[down]) ** times for own, other, times in factors)
 
 
-def along(factors: Sequence[Factor], values: int) -> list[int]:
+def sums_over_caps(factors: Sequence[Factor], values: int) -> list[int]:
     """For S = 0, 1, ...: the sum over caps (up, S - up) of such a product. It takes as many rows of each kind."""
-    return [sum(number_of(factors, up, total - up) for up in range(total + 1)) for total in range(values)]
+    return [sum(product_under(factors, up, total - up) for up in range(total + 1)) for total in range(values)]
 
 
-def rows_of(sizes: Sequence[int], values: int, start: int = 0) -> list[Factor]:
+def factors_of(sizes: Sequence[int], values: int, start: int = 0) -> list[Factor]:
     """``tables_under`` as factors, for so many lower caps, and twice as many upper ones from a start on."""
     return [
         ([ups(n, start + up) for up in range(2 * values)], [downs(n, down) for down in range(values)], sizes.count(n))
@@ -125,7 +125,7 @@ def numerator_of(sizes: tuple[int, ...]) -> tuple[int, ...]:
     is negative (Stanley 1980: they are the h*-vector of a lattice polytope).
     """
     dimension = dimension_of(sizes)
-    values = along(rows_of(sizes, dimension), dimension)
+    values = sums_over_caps(factors_of(sizes, dimension), dimension)
     for _ in range(dimension + 1):
         values = [after - before for before, after in pairwise([0, *values])]
     return tuple(values)

@@ -26,15 +26,15 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.mechanisms.knorm import least_margin, saturated
 from dprelease.noise.mechanisms.lattice_tables import (
-    along,
     dimension_of,
     downs,
-    number_of,
+    factors_of,
     numerator_of,
     point_under,
-    rows_of,
+    product_under,
+    sums_over_caps,
     tables_under,
-    ups_over,
+    ups_beyond,
     ups_squared,
 )
 from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
@@ -126,16 +126,16 @@ class TablesLaw:
     def _cell_tail(self, cells: int, margin: int) -> Any:
         """Twice the sum over caps from (margin + 1, 0) on of exp(-(up + down) / scale) times the tables over it."""
         start, values = margin + 1, dimension_of(self.sizes) + 1
-        own = [ups_over(cells, up) for up in range(values)], [downs(cells - 1, down) for down in range(values)], 1
-        found = self._series(along([own, *rows_of(_without(self.sizes, cells), values, start)], values))
+        own = [ups_beyond(cells, up) for up in range(values)], [downs(cells - 1, down) for down in range(values)], 1
+        found = self._series(sums_over_caps([own, *factors_of(_without(self.sizes, cells), values, start)], values))
         return 2 * found * CONTEXT.exp(-self._rate * start) / self._all
 
     def _total_tail(self, margin: int) -> Any:
         """Twice the sum over totals j > margin and caps (j + down, down), by differences in both."""
         q, degree, start = CONTEXT.exp(-self._rate), dimension_of(self.sizes), margin + 1
-        rows = rows_of(self.sizes, degree, start)
+        rows = factors_of(self.sizes, degree, start)
         columns = [
-            forward_differences([number_of(rows, j + down, down) for down in range(degree)]) for j in range(degree)
+            forward_differences([product_under(rows, j + down, down) for down in range(degree)]) for j in range(degree)
         ]
         each, both = 1 / -CONTEXT.expm1(-self._rate), 1 / -CONTEXT.expm1(-2 * self._rate)
         weights = [each * (q * each) ** j for j in range(degree)]
@@ -252,7 +252,7 @@ def _law(scale: Fraction, sizes: tuple[int, ...]) -> TablesLaw:
 @lru_cache(maxsize=256)
 def _counts(sizes: tuple[int, ...]) -> tuple[int, ...]:
     values = dimension_of(sizes) + 1
-    return tuple(along(rows_of(sizes, values), values))
+    return tuple(sums_over_caps(factors_of(sizes, values), values))
 
 
 @lru_cache(maxsize=256)
@@ -261,7 +261,7 @@ def _total_squares(sizes: tuple[int, ...]) -> tuple[int, ...]:
     values = dimension_of(sizes) + 3
     caps = range(values)
     own = [[up * up, -2 * up, 1] for up in caps], [[1, down, down * down] for down in caps], 1
-    return tuple(along([own, *rows_of(sizes, values)], values))
+    return tuple(sums_over_caps([own, *factors_of(sizes, values)], values))
 
 
 @lru_cache(maxsize=256)
@@ -270,7 +270,7 @@ def _cell_squares(sizes: tuple[int, ...], cells: int) -> tuple[int, ...]:
     values = dimension_of(sizes) + 3
     squared, other = ([row(n, cap) for cap in range(values)] for row, n in ((ups_squared, cells), (downs, cells - 1)))
     own = [a + b for a, b in zip(squared, other, strict=True)], [b + a for a, b in zip(squared, other, strict=True)], 1
-    return tuple(along([own, *rows_of(_without(sizes, cells), values)], values))
+    return tuple(sums_over_caps([own, *factors_of(_without(sizes, cells), values)], values))
 
 
 def _without(sizes: Sequence[int], cells: int) -> list[int]:
