@@ -124,6 +124,16 @@ class PublishedMeasure:
         """In which cells the interval is shorter than estimate -/+ margin, because the rest of it is not possible."""
         return was_cut(self.estimate, self.margin, self.lower, self.upper)
 
+    @property
+    def lows(self) -> Flags:
+        """``low`` of every row; nowhere where nothing was rounded."""
+        return np.broadcast_to(np.False_, len(self.value)) if self.low is None else self.low
+
+    @property
+    def impossible(self) -> Flags:
+        """``never`` of every row; nowhere in a number that compares nothing."""
+        return np.broadcast_to(np.False_, len(self.value)) if self.never is None else self.never
+
     def first(self, rows: int) -> PublishedMeasure:
         """The same of the first rows."""
         return replace(self, **{name: each[:rows] for name, each in vars(self).items() if _is_column(each)})

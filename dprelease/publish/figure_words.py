@@ -79,17 +79,17 @@ class Signs:
         found: set[str] = set()
         gone = self.gone[first:last]
         for measure in table.measures:
-            status, low = coded(measure.status), measure.low
+            status = coded(measure.status)
             codes = status.part(first, last)
             there = {status.keys[code] for code in np.unique(codes).tolist()}
             found |= there & {"caution", "unreliable", "not_distinguishable"}
             if "blank" in there:
                 blank = codes == status.keys.index("blank")
                 found |= {"withheld"} if (blank & gone).any() else set()
-                never = np.zeros(len(gone), dtype=bool) if measure.never is None else measure.never[first:last]
+                never = measure.impossible[first:last]
                 found |= {"not_applicable"} if (blank & never).any() else set()
                 found |= {"no_estimate"} if (blank & ~gone & ~never).any() else set()
-            found |= {"low"} if low is not None and low[first:last].any() else set()
+            found |= {"low"} if measure.lows[first:last].any() else set()
         return found
 
 

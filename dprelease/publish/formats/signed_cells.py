@@ -44,10 +44,9 @@ def missing_signs(measure: PublishedMeasure, gone: Sequence[bool], figures: Figu
         gone: Which rows were suppressed.
         figures: The rules of the release.
     """
-    never = [False] * len(gone) if measure.never is None else measure.never.tolist()
     return [
         figures.symbols["unreliable" if status == "unreliable" else _missing(hidden, none)]
-        for status, hidden, none in zip(measure.status, gone, never, strict=True)
+        for status, hidden, none in zip(measure.status, gone, measure.impossible.tolist(), strict=True)
     ]
 
 
@@ -58,8 +57,7 @@ def _missing(hidden: bool, never: bool) -> str:
 def signed_statuses(measure: PublishedMeasure, gone: Sequence[bool], figures: FigureRules) -> list[str]:
     """The status of every number in words, with its sign; arguments as of :func:`missing_signs`."""
     signs, missing = figures.symbols, np.isnan(measure.value).tolist()
-    zero = [False] * len(missing) if measure.low is None else measure.low.tolist()
-    nowhere = [False] * len(missing) if measure.never is None else measure.never.tolist()
+    zero, nowhere = measure.lows.tolist(), measure.impossible.tolist()
     said = {
         state: phrase(words, sign=signs.get(_SIGNED_AS.get(state, state), "")) for state, words in _STATUSES.items()
     }

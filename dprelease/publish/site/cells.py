@@ -167,10 +167,8 @@ def _held_numbers(measure: PublishedMeasure, signs: Signs, first: int, last: int
     names = ("value", "margin", "lower", "upper", "estimate")
     floats = [getattr(measure, name)[part] for name in names]
     shorter = leans(*floats[:4]) if measure.tested or measure.base is not None else was_cut(*floats[:4])
-    low = np.zeros(len(shorter), dtype=bool) if measure.low is None else measure.low[part]
-    never = np.zeros(len(shorter), dtype=bool) if measure.never is None else measure.never[part]
-    gone_or_never = np.where(never, 2, signs.gone[part]).tolist()  # 2: there is no such number
-    columns = [*(each.tolist() for each in floats), shorter.tolist(), low.tolist(), gone_or_never]
+    gone_or_never = np.where(measure.impossible[part], 2, signs.gone[part]).tolist()  # 2: there is no such number
+    columns = [*(each.tolist() for each in floats), shorter.tolist(), measure.lows[part].tolist(), gone_or_never]
     marks = {state: f' <span class="flag">{inert(sign)}</span>' for state, sign in signs.of.items()}
     rounded = measure.base is not None
     moved, margins = measure.unadjusted is not None, dict[float, tuple[int, str]]()

@@ -262,7 +262,7 @@ def _shown(table: PublishedTable, measure: PublishedMeasure) -> list[Plotted]:
         return []
     found = []
     numbers = measure.value.tolist(), measure.margin.tolist(), measure.lower.tolist(), measure.upper.tolist()
-    never = [False] * table.cells if measure.never is None else measure.never.tolist()
+    never = measure.impossible.tolist()
     for at, (value, margin, lower, upper) in enumerate(zip(*numbers, strict=True)):
         known, weak = math.isfinite(margin) and math.isfinite(lower), measure.status[at] == "unreliable"
         if measure.held and known:  # a number outside of what is possible is shown as the nearest possible one
