@@ -30,6 +30,7 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     ("title: People", "title: People\n    noise: laplace", "DPR-S200", 32, "a field of `privacy`"),
     ("title: People", "title: People\n    geography: {}", "DPR-S200", 32, "the file itself"),
     (CLIP, f"{CLIP}, index_to: 2020", "DPR-S200", 40, "beside `measures`: `compare: {index: "),
+    (CLIP, f"{CLIP}, round_to: 10", "DPR-S200", 40, "beside `measures`: `round: 10`"),
     ("average: {mean: income}", "average: {gini: income}", "DPR-S214", 41, "gini: true"),
     ("title: People", "title: [People]", "DPR-S203", 31, "not text"),
     ("title: People", "title: true", "DPR-S203", 31, "quotes"),

@@ -151,9 +151,12 @@ def _count(ctx: Mapping[str, Any]) -> str:
 
 
 def _unknown(path: Path, places: Places, models: Models) -> Problem:
-    what, field, where = pattern(path), str(path[-1]), places.key(*path)
+    field, where = str(path[-1]), places.key(*path)
     inside = dotted(path[:-1]) or "the file"
-    hint = MISPLACED.get(what) or did_you_mean(field, _fields(pattern(path[:-1]), models), _elsewhere(field, models))
+    home = pattern(path[:-1])
+    fields = _fields(home, models)
+    moved = {key.rpartition(".")[2]: hint for key, hint in MISPLACED.items() if key.rpartition(".")[0] == home}
+    hint = moved.get(nearest(field, [*fields, *moved]) or "") or did_you_mean(field, fields, _elsewhere(field, models))
     return Problem("DPR-S200", f"unknown field `{shown(field)}` in {inside}", hint, where)
 
 
