@@ -44,7 +44,9 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
         least, most = floor(low * quantity.step), ceil(high * quantity.step)
         value = clip(value, max(min(least, INT64), -INT64), max(min(most, INT64), -INT64))
         if least >= 0 and 2 * most * ratio.denominator + ratio.numerator < _EXACT:
-            return clip(_halves_upward(value, ratio), low, high)
+            nearest = _halves_upward(value, ratio)
+            on_steps = (least, most) == (low * ratio, high * ratio)  # then the nearest steps lie between the same ends
+            return nearest if on_steps else clip(nearest, low, high)
     scaled = value.cast("float64") * _double(ratio.denominator) / _double(ratio.numerator)
     if column.type == "decimal":
         nudged = scaled * ibis.literal(repr(1 + 2.0**-50)).cast("float64")
