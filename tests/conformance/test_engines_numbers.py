@@ -45,9 +45,9 @@ def test_the_grid_holds_for_every_double(kind: str, tmp_path: Path) -> None:
 
 
 def test_integers_are_on_the_nearest_step_of_a_coarser_grid(kind: str, tmp_path: Path) -> None:
-    """Next to every half, below and above zero, where rounding in whole numbers ends, and where the clip is no step."""
+    """Next to every half, below and above zero, up to large values, and where the clip is no step."""
     steps = [Fraction(1000), Fraction(7), Fraction(3, 2), Fraction(1, 3), Fraction(2**20 + 1, 3), Fraction(2**47)]
-    tops = [2, 200, 2**24, 2**47]
+    tops = [2, 200, 2**24, 2**47, 2**52]
     halves = {(2 * at + 1) * step / 2 for step in steps for top in tops for at in (0, 1, top // 2, top - 1, top)}
     values = {math.floor(half) + beside for half in halves for beside in (-1, 0, 1)}
     rows = sorted({sign * value for value in values for sign in (1, -1) if value < 2**62})
@@ -60,7 +60,7 @@ def test_integers_are_on_the_nearest_step_of_a_coarser_grid(kind: str, tmp_path:
         for step in steps
         for top in tops
         for low in (0, 1, -top)
-        if top * step < 2**53
+        if top * step.numerator < 2**53
     ]
     engine = ENGINES[kind](tmp_path, {})
     found = answers(engine, table, ("k",), asked)

@@ -17,20 +17,22 @@ from dprelease.engines.files.decimals import MOST, grid_name
 
 __all__ = ["MOST", "clip", "squared", "steps", "weight_steps"]
 
-_EXACT = 2**49  # the quotient of two whole numbers below this is as a double on the same side of every whole number
+
+@ibis.udf.scalar.builtin(name="divide")  # type: ignore[untyped-decorator]
+def _quotient(one: int, other: int) -> int:  # type: ignore[empty-body]
+    """The whole quotient of two whole numbers, one at least 0 and the other above it: what DuckDB writes ``//``."""
 
 
 def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
     """A number to clipped grid steps; only looked at where it is not null.
 
     Integers on a grid of 1 stay integers, and decimals that were read have their steps beside them, from their own
-    digits. Integers from 0 to a limit are rounded in whole numbers but for one division: the nearest to v d / n, halves
-    upward, is the floor of (2 v d + n) / 2 n, which is 1 / 2 n away from every whole number where it is none, while a
-    double below 2^49 / 2 n is off by 2^-4 of that at most. Everything else (computed decimals, other integers on a
-    coarser grid) goes through one double multiplication and one division, which is a function of the row alone;
-    clipping to the ends as doubles comes before rounding, so that the cast to 64 bits always fits, and once more after
-    it, so that the clip holds exactly. Computing rounds, so that a computed decimal that is less than 2^-50 of itself
-    below a half counts as that half.
+    digits. Other integers are rounded in whole numbers where the clip begins at 0 or above and nothing leaves 64 bits:
+    the nearest to v d / n, halves upward, is the whole part of (2 v d + n) / 2 n. Everything else (computed decimals,
+    other integers on a coarser grid) goes through one double multiplication and one division, which is a function of
+    the row alone; clipping to the ends as doubles comes before rounding, so that the cast to 64 bits always fits, and
+    once more after it, so that the clip holds exactly. Computing rounds, so that a computed decimal that is less than
+    2^-50 of itself below a half counts as that half.
     """
     column = table.column(str(quantity.column))
     low, high, name = quantity.low, quantity.high, our_name(table, column.name)
@@ -43,9 +45,9 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
         # Nothing outside these limits lands inside the clip, and the limits keep the product small.
         least, most = floor(low * quantity.step), ceil(high * quantity.step)
         value = clip(value, max(min(least, INT64), -INT64), max(min(most, INT64), -INT64))
-        if least >= 0 and 2 * most * ratio.denominator + ratio.numerator < _EXACT:
+        if least >= 0 and 2 * (most * ratio.denominator + ratio.numerator) <= MOST:
             nearest = _halves_upward(value, ratio)
-            on_steps = (least, most) == (low * ratio, high * ratio)  # then the nearest steps lie between the same ends
+            on_steps = least == low * ratio and most == high * ratio  # then the nearest steps lie between the same ends
             return nearest if on_steps else clip(nearest, low, high)
     scaled = value.cast("float64") * _double(ratio.denominator) / _double(ratio.numerator)
     if column.type == "decimal":
@@ -56,9 +58,9 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
 
 
 def _halves_upward(value: Any, step: Fraction) -> Any:
-    """Whole numbers as steps of a grid, see :func:`steps`: rounding a double takes an engine three times as long."""
-    raised = value * (2 * step.denominator) + step.numerator
-    return (raised.cast("float64") / _double(2 * step.numerator)).floor().cast("int64")
+    """Whole numbers as steps of a grid, see :func:`steps`: rounding a double takes an engine four times as long."""
+    raised = value.cast("int64") * (2 * step.denominator) + step.numerator
+    return _quotient(raised, ibis.literal(2 * step.numerator, type="int64"))
 
 
 def weight_steps(rows: Any, table: Table, weight: RowWeight) -> Any:
