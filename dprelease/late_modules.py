@@ -5,7 +5,7 @@ What is loaded, once it is, is what was installed, unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -20,22 +20,24 @@ class LateModules(MetaPathFinder):
     """Finds named packages so that they are loaded late. For a process in which one thread alone imports.
 
     Args:
-        packages: Of which only the modules that are asked for are loaded.
+        packages: Of which only the modules that are asked for are loaded; with each of its names that are not modules,
+            and the module of it that defines the name. All of it is loaded for any other name.
         modules: That are loaded when something of them is first used; they must import nothing in place of themselves.
     """
 
-    def __init__(self, packages: Collection[str], modules: Collection[str]) -> None:
-        self._packages, self._modules = frozenset(packages), frozenset(modules)
+    def __init__(self, packages: Mapping[str, Mapping[str, str]], modules: Collection[str]) -> None:
+        self._packages, self._modules = packages, frozenset(modules)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find those that were named, and know nothing of any other module."""
-        if fullname not in self._packages | self._modules:
+        names = self._packages.get(fullname)
+        if names is None and fullname not in self._modules:
             return None
         found = PathFinder.find_spec(fullname, path, target)
         if found is not None and found.loader is not None:
-            found.loader = WhenAsked(found.loader) if fullname in self._packages else LazyLoader(found.loader)
+            found.loader = LazyLoader(found.loader) if names is None else WhenAsked(found.loader, names)
         return found
 
 
@@ -43,11 +45,12 @@ class WhenAsked(Loader):
     """A package whose modules are loaded one by one, when somebody asks for one of them.
 
     Args:
-        loader: Loads all of it; asked where a name is none of its modules.
+        loader: Loads all of it; asked where a name is none of its modules, nor listed.
+        defined_in: Names of the package, and the module of it that defines each.
     """
 
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+    def __init__(self, loader: Loader, defined_in: Mapping[str, str] | None = None) -> None:
+        self._loader, self._defined_in = loader, defined_in or {}
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """As any module is made."""
@@ -60,10 +63,13 @@ class WhenAsked(Loader):
             if name.startswith("__"):
                 raise AttributeError(name)
             try:
+                if name in self._defined_in:
+                    return getattr(import_module(f"{module.__name__}.{self._defined_in[name]}"), name)
                 return import_module(f"{module.__name__}.{name}")
-            except ModuleNotFoundError:
-                del module.__dict__["__getattr__"]
-                self._loader.exec_module(module)
+            except (ModuleNotFoundError, AttributeError):
+                # The package may have bound the name while it was asked for, by a module that loaded all of it.
+                if module.__dict__.pop("__getattr__", None) is not None:
+                    self._loader.exec_module(module)
                 return getattr(module, name)
 
         module.__dict__["__getattr__"] = answer

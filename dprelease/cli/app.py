@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable
@@ -80,8 +79,6 @@ for _name, _command in _COMMANDS.items():
 
 def run_app() -> None:
     """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
-    gc.set_threshold(20_000, 50, 50)  # plans are a million small values that live to the end: looking for circles among
-    # them takes a fifth of the time
     sys.meta_path.insert(0, LeanImports())
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):

@@ -34,9 +34,23 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from dprelease.release.opinion import answer_questions; answer_questions()"
 )
-# Half a second of loading that few questions need: of ``dp_accounting`` its own events, calibrations and mechanisms, of
-# SciPy the distributions, which Gaussian noise and curves do without, and the convolution, for several draws.
-_LATE = LateModules(packages=["dp_accounting"], modules=["scipy.stats", "scipy.signal"])
+# Half a second of loading that no question needs: of ``dp_accounting`` its own events, calibrations and mechanisms, of
+# SciPy all but four distributions and one convolution, and what they use; of NumPy what SciPy names and never calls.
+_LATE = LateModules(
+    packages={
+        "dp_accounting": {},
+        "scipy.stats": {
+            "binom": "_discrete_distns",
+            "dlaplace": "_discrete_distns",
+            "laplace": "_continuous_distns",
+            "norm": "_continuous_distns",
+        },
+        "scipy.signal": {"fftconvolve": "_signaltools"},
+        "scipy.interpolate": {"BSpline": "_bsplines", "interp1d": "_interpolate"},
+        "scipy.spatial": {},
+    },
+    modules=["scipy.optimize", "scipy.integrate", "numpy.ctypeslib", "numpy.f2py", "numpy.testing"],
+)
 
 
 class PeerProcess:

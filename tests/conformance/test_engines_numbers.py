@@ -44,6 +44,30 @@ def test_the_grid_holds_for_every_double(kind: str, tmp_path: Path) -> None:
     assert found[2] == [3]  # 3 - 3 + 3 + 3 - 3 + 0 + 0 + 0
 
 
+def test_integers_are_on_the_nearest_step_of_a_coarser_grid(kind: str, tmp_path: Path) -> None:
+    """Next to every half, below and above zero, up to large values, and where the clip is no step."""
+    steps = [Fraction(1000), Fraction(7), Fraction(3, 2), Fraction(1, 3), Fraction(2**20 + 1, 3), Fraction(2**47)]
+    tops = [2, 200, 2**24, 2**47, 2**52]
+    halves = {(2 * at + 1) * step / 2 for step in steps for top in tops for at in (0, 1, top // 2, top - 1, top)}
+    values = {math.floor(half) + beside for half in halves for beside in (-1, 0, 1)}
+    rows = sorted({sign * value for value in values for sign in (1, -1) if value < 2**62})
+    key = Column(name="k", type="integer", keys=tuple(range(len(rows))))
+    x = Column(name="x", type="integer", range=integers(-(2**62), 2**62))
+    table = Table(name="t", account="a", source=Source(file="t.csv", format="csv"), columns=(key, x))
+    (tmp_path / "t.csv").write_text("k,x\n" + "".join(f"{at},{value}\n" for at, value in enumerate(rows)))
+    asked = [
+        Quantity(kind="sum", column="x", low=low, high=top, step=step)
+        for step in steps
+        for top in tops
+        for low in (0, 1, -top)
+        if top * step.numerator < 2**53
+    ]
+    engine = ENGINES[kind](tmp_path, {})
+    found = answers(engine, table, ("k",), asked)
+    engine.close()
+    assert found == answers(ReferenceEngine(tmp_path, {}), table, ("k",), asked)
+
+
 @pytest.mark.thin(first=4)
 @pytest.mark.parametrize(
     "most", [9, 2**15, 2**15 + 1, 46_341, 10**7, 2**31 - 1, 2**31, 3 * 10**9, 10**12 + 7, 2**45 - 1]

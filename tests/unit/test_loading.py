@@ -20,6 +20,7 @@ from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table,
 from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck import bounding, pipeline, query
 from dprelease.engines.duck import loading as room
+from dprelease.engines.duck.cells import key_places
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.engines.files.csv_lines import split_lines
 from dprelease.engines.files.in_turn import in_turn
@@ -273,3 +274,15 @@ def test_arrow_reads_no_line_that_is_not_plain() -> None:
         b"\xef\xbb\xbf1,2\n",
     ):
         assert split_plain(block, 2, [0, 1], (), Dialect()) is None
+
+
+@pytest.mark.parametrize(("first", "keys"), [(1, 3000), (-5, 11), (2**63 - 9, 9), (1 - 2**63, 300), (-(2**40), 70_000)])
+def test_places_of_keys_in_a_row_are_those_of_the_keys_with_and_without_nulls(first: int, keys: int) -> None:
+    column = Column(name="k", type="integer", keys=tuple(range(first, first + keys)))
+    ends = {-(2**63), 2**63 - 1, 0, *(end + by for end in (first, first + keys - 1) for by in (-1, 0, 1))}
+    values = [None, *sorted(value for value in ends if -(2**63) <= value < 2**63)]
+    whole = pa.array(values, pa.int64())
+    found = key_places(column, whole)
+    assert found.to_pylist() == [None if v is None or not 0 <= v - first < keys else v - first for v in values]
+    assert key_places(column, whole[1:]).equals(found[1:])  # none of these is null
+    assert key_places(column, whole[:0]).equals(found[:0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -79,25 +80,32 @@ def test_another_process_answers_as_this_one_does_and_more_than_once(processes: 
     assert processes[0].figures(ASKED, 120) == peer_figures(ASKED)
 
 
-_GAUSSIAN = """
-import sys
+_LOADED = """
+import json, sys
 from dprelease.release import opinion
-def asked():
-    told = opinion._answered({"rhos": [[0.02, 2]], "left": 1e-9, "parts": [[["gaussian", 9.0, 2], 1]], "grid": 1e-3,
-                              "delta": 1e-9})
-    print(sorted(name for name in sys.modules if name.startswith(("scipy.stats.", "scipy.signal."))), told)
 sys.meta_path.insert(0, opinion._LATE)
 opinion.load_peer()
-asked()
+for part in json.loads(sys.argv[1]):
+    asked = {"rhos": [[0.02, 2]], "left": 1e-9, "parts": [[part, 2]], "grid": 1e-3, "delta": 1e-9}
+    told = opinion._answered(asked)
+    loaded = [name for name in ("scipy.stats._continuous_distns", "scipy.stats._stats_py") if name in sys.modules]
+    print(json.dumps([told, loaded]))
 """
+_PARTS = [("gaussian", 9.0, 1), ("laplace", 9.0, 2), ("laplace", 9e4, 2000), ("gaussian", 9e4, 2000)]
+_DISTRIBUTIONS = "scipy.stats._continuous_distns"
 
 
-def test_of_scipy_distributions_are_not_loaded_where_no_question_needs_them() -> None:
-    """Gaussian noise and curves, and the answer is that of the whole library."""
+def test_of_scipy_only_what_a_question_needs_is_loaded() -> None:
+    """And the answers are those of the whole library, to the last bit."""
     pytest.importorskip("dp_accounting", reason="the crosscheck extra is not installed")
-    told = subprocess.run([sys.executable, "-c", _GAUSSIAN], check=True, capture_output=True, text=True)
-    asked = Questions(((0.02, 2),), 1e-9, ((("gaussian", 9.0, 2), 1),), 1e-3, 1e-9)
-    assert told.stdout == f"[] {asdict(peer_figures(asked))}\n"
+    told = subprocess.run(
+        [sys.executable, "-c", _LOADED, json.dumps(_PARTS)], check=True, capture_output=True, text=True
+    )
+    for part, loaded, line in zip(
+        _PARTS, [[], [], [_DISTRIBUTIONS], [_DISTRIBUTIONS]], told.stdout.splitlines(), strict=True
+    ):
+        asked = Questions(((0.02, 2),), 1e-9, ((part, 2),), 1e-3, 1e-9)
+        assert json.loads(line) == [asdict(peer_figures(asked)), loaded]
 
 
 def test_what_cannot_be_loaded_when_it_is_used_is_told_as_what_cannot_be_imported(

@@ -151,7 +151,8 @@ def _best(curve: RenyiCurve, objective: Objective) -> tuple[float, float]:
     found = [_halved(at, points[max(0, k - 1) : k + 2], values[max(0, k - 1) : k + 2]) for k in valleys]
     point, value = min(found, key=lambda each: each[1])
     kinks = np.log(curve.kinks)
-    kinks = np.unique(kinks[(kinks > _LOWEST) & (kinks < _HIGHEST)])
+    kinks = kinks[(kinks > _LOWEST) & (kinks < _HIGHEST)]
+    kinks = np.unique(kinks) if kinks.size else kinks  # it loads masked arrays, which nothing else needs
     if kinks.size:
         lower = _between(curve, objective, kinks, value)
         if lower[1] < value - _HIDDEN * abs(value):
