@@ -61,7 +61,7 @@ def _ask(data: Path, folder: Path) -> None:
     except Unsupported:
         print("refused")  # with the event log on, as it is here alone
     try:
-        context.parallelize([splits.Split(0, 0, "gone", (), (), (0, 1), ())], 1).map(_fails).collect()
+        context.parallelize([splits.Split(0, 0, "gone", (), (), (0, 1), 0, ())], 1).map(_fails).collect()
     except Exception:
         print("failed")
     session._ended(context, Path(session._FOLDERS[-1]))
