@@ -2,7 +2,7 @@
 
     python -m bench.spark [--rows N] [--works W1 W3 W4 bounded] [--master local[2]] [--rounds N] [--data FOLDER]
 
-W1 to W4 are the works of ``bench/peers/works.py``, with its rows and queries; ``bounded`` is that of ``bench/phases.py``.
+W1 to W4 are the works of ``bench/peers/works.py``, with its rows and queries; ``bounded`` is in ``bench/phases.py``.
 Every pass of a plan is made once, in a process of its own: by the embedded engine, and by Spark on this machine. Beside
 them stand the same queries in plain SQL without bounds, in DuckDB and in Spark's own language, and of W4 those with
 users bounded by window functions as well. Of each: SHA-256 of the exact answers; seconds of the processor of all its
@@ -37,7 +37,8 @@ from dprelease.engines.spark.session import MASTER, spark_context
 from dprelease.release.planning import open_target, plan_release
 
 BOUNDED = (
-    "SELECT county, sum(greatest(least(income, 100000), 0)), count(DISTINCT user) FROM {rows} WHERE age <= 12 GROUP BY county"
+    "SELECT county, sum(greatest(least(income, 100000), 0)), count(DISTINCT user) FROM {rows} "
+    "WHERE age <= 12 GROUP BY county"
 )
 ENGINE, PLAIN, KEPT = "", "plain", "plain, bounded"
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -191,11 +192,9 @@ def _one(folder: Path, data: Path, name: str, asked: argparse.Namespace) -> bool
             ratios = [f"{best.spent / each:.2f}" for each in plain.values()] if kind == ENGINE else []
             if kind != ENGINE:
                 plain[kind] = best.spent
-            print(
-                f"{f'{engine} {kind}':22} {best.digest[:12]:12} {best.numbers:>10,} {best.started:6.1f} {best.spent:8.1f} "
-                f"{best.seconds:8.1f} {' '.join(ratios):>10} {best.most:6.0f} {best.java:6.0f} {best.shuffled:8.1f}",
-                flush=True,
-            )
+            spents = f"{best.started:6.1f} {best.spent:8.1f} {best.seconds:8.1f} {' '.join(ratios):>10}"
+            most = f"{best.most:6.0f} {best.java:6.0f} {best.shuffled:8.1f}"
+            print(f"{f'{engine} {kind}':22} {best.digest[:12]:12} {best.numbers:>10,} {spents} {most}", flush=True)
     return len(digests) == 1
 
 

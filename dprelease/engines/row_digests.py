@@ -61,7 +61,10 @@ def digest_query(table: str, columns: Sequence[str], time: str, days: Sequence[t
         f"WHEN moment >= '{first.isoformat()}' AND moment < '{after.isoformat()}' THEN {at}"
         for at, (first, after) in enumerate(days)
     )
-    added = ["count(*)", *(f"sum(('0x' || substr(hash, {start}, {length}))::BIGINT::HUGEINT)" for start, length in _PARTS)]
+    added = [
+        "count(*)",
+        *(f"sum(('0x' || substr(hash, {start}, {length}))::BIGINT::HUGEINT)" for start, length in _PARTS),
+    ]
     sums = ", ".join(f"{each} AS {name}" for each, name in zip(added, SUMS, strict=True))
     chosen = ", ".join([f'CAST("{time}" AS VARCHAR) AS moment', *named])
     row = " || ".join(["?", *texts])

@@ -2,9 +2,9 @@
 
 A task that is done again, because its machine is gone, reads its file again. Within one answer that must be the same
 rows: so every task holds what the file system says of its file against what it said to the driver, before its first
-row and after its last one. Device numbers are left out, for they are those of a machine. Of an object of a store that is
-its version, its ETag, its size and when it was written; the store is opened by a task as the driver opened it, with
-the credentials that it was given, which travel in the code of a task and are written nowhere in clear.
+row and after its last one. Device numbers are left out, for they are those of a machine. Of an object of a store that
+is its version, its ETag, its size and when it was written. A task opens the store as the driver opened it, with the
+credentials that it was given: they are sent with what it is to read, and are written nowhere in clear.
 """
 
 from __future__ import annotations
