@@ -1,6 +1,6 @@
 """Spark beside the embedded engine, and beside plain SQL in each of them: are the exact answers the same numbers?
 
-    python -m bench.spark [--rows N] [--works W1 W3 W4 bounded] [--master local[2]] [--rounds N] [--data FOLDER] [--ours]
+    python -m bench.spark [--rows N] [--works W1 W3 W4 bounded] [--master local[2]] [--data FOLDER] [--ours]
 
 W1 to W4 are the works of ``bench/peers/works.py``, with its rows and queries; ``bounded`` is in ``bench/phases.py``.
 Every pass of a plan is made once, in a process of its own: by the embedded engine, and by Spark on this machine. Beside
@@ -10,7 +10,7 @@ processes (Java's and the tasks' among them), apart from what it takes until a s
 the clock; how many times the processor seconds of each plain line of the same engine that is; MiB at the most of the
 process that asks, and of Java, which is executor as well; and MB that were written to the shuffle, compressed and
 encrypted. Of several rounds the least processor seconds count. Java may take 4 GiB: with the 1 GiB that Spark gives it
-by itself the quartiles of W3 in Spark's own language end it at ten million rows. With ``--ours`` plain lines are left out.
+by itself the quartiles of W3 in Spark's own language end it at ten million rows. With ``--ours`` no line is plain.
 """
 
 from __future__ import annotations
