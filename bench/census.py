@@ -1,10 +1,11 @@
 """Seconds and memory of a census-style release: four levels, five tables at each, ten million published cells.
 
-Usage: ``python -m bench.census [--cells 1000000 10000000] [--post consistent nonnegative integer] [--prefect]``. The
-people are made up, the same every time: nation, 51 states, counties and tracts with as many of each as it takes, by
-sex, age and race; about 110 rows in a tract, as the Census has about 4,000. Published are the total, three tables by
-one attribute and the one by all three at every level, in CSV and Parquet. Each act is the command itself in a process
-of its own, so that its memory is its own:
+Usage: ``python -m bench.census [--cells 1000000 10000000] [--post consistent nonnegative integer] [--prefect]
+[--spark]``. The people are made up, the same every time: nation, 51 states, counties and tracts with as many of each as
+it takes, by sex, age and race; about 110 rows in a tract, as the Census has about 4,000. Published are the total, three
+tables by one attribute and the one by all three at every level, in CSV and Parquet. With ``--spark`` rows are read
+on this machine by Spark, whose processes are not in the lines. Each act is the command itself in a process of its own,
+so that its memory is its own:
 
 * plan: ``dprelease plan --out``; run: ``dprelease run --direct``, or with ``--prefect`` as it is run by default;
   publish: ``dprelease publish``, from the ledger and onto the same bundle; verify: ``dprelease verify``.
@@ -69,7 +70,7 @@ references:
   places: {{file: places.csv, columns: {{nation: text, state: text, county: text, tract: text}}}}
 tables:
   persons:
-    account: census
+    account: census{engine}
     source: {{file: persons.parquet}}
     join: [{{reference: places, on: tract, add: [nation, state, county]}}]
     columns:
@@ -173,7 +174,7 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def write_project(folder: Path, cells: int, post: list[str], rows_each: float) -> tuple[int, int]:
+def write_project(folder: Path, cells: int, post: list[str], rows_each: float, spark: bool) -> tuple[int, int]:
     """Spec, policy, places and people; returns the number of nodes and of rows."""
     draw = np.random.default_rng(1)
     tracts = round(cells / EACH / (1 + 1 / PER_COUNTY))
@@ -186,7 +187,7 @@ def write_project(folder: Path, cells: int, post: list[str], rows_each: float) -
     (folder / "places.csv").write_text("nation,state,county,tract\n" + "\n".join(lines) + "\n")
     rows = draw.poisson(draw.lognormal(np.log(rows_each) - 0.08, 0.4, tracts))
     _write_people(folder / "persons.parquet", draw, np.repeat(np.arange(tracts, dtype=np.int32), rows), codes)
-    (folder / "census.yaml").write_text(SPEC.format(post=", ".join(post)))
+    (folder / "census.yaml").write_text(SPEC.format(post=", ".join(post), engine="\n    engine: spark" * spark))
     (folder / "dprelease.yaml").write_text(SETTINGS)
     (folder / "policy.yaml").write_text(POLICY)
     return 1 + STATES + counties + tracts, int(rows.sum())
@@ -265,7 +266,7 @@ def one(cells: int, post: list[str], asked: argparse.Namespace) -> None:
         folder = asked.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "census.yaml").exists():
-            nodes, rows = write_project(folder, cells, post, asked.rows)
+            nodes, rows = write_project(folder, cells, post, asked.rows, asked.spark)
             print(f"{nodes * EACH:,} cells of {nodes:,} nodes, {rows:,} rows; {', '.join(post)}", flush=True)
         for name in asked.acts:
             arguments = [part for part in ACTS[name] if not (asked.prefect and part == "--direct")]
@@ -285,6 +286,7 @@ def main() -> None:
     parser.add_argument("--acts", nargs="+", choices=tuple(ACTS), default=list(ACTS))
     parser.add_argument("--rows", type=float, default=110, help="of a tract, on average")
     parser.add_argument("--prefect", action="store_true", help="run through the orchestrator")
+    parser.add_argument("--spark", action="store_true", help="rows are read by Spark, on this machine")
     parser.add_argument("--keep", type=Path, help="this folder, which stays, instead of a temporary one")
     asked = parser.parse_args()
     for cells in asked.cells:

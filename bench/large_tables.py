@@ -2,7 +2,7 @@
 
     python -m bench.large_tables [--rows N] [--memory SIZE] [--work bounded]
 
-The rows and the spec are those of a work of ``bench/phases.py``. Every step of its plan is asked of the engine once, in
+The rows and the spec are those of a work of ``bench/phases.py``. Every pass of its plan is made by the engine once, in
 a process of its own: with ``DPRELEASE_MEMORY`` and without. Of each: SHA-256 of the exact totals, seconds of the
 processor, MiB at the most, and bytes that were written to the disk.
 """
@@ -21,26 +21,28 @@ from typing import Any
 
 from bench.databases import peak
 from bench.phases import POLICY, SETTINGS, WORKS
-from dprelease.catalog.aggregate import Grouping
 from dprelease.engines import ENGINES, Engine
-from dprelease.noise.exact import Exact, open_exact
+from dprelease.noise.exact import Exact, open_exact, open_histogram
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 
 
 def answered(plan: ReleasePlan, folder: Path, engine: Engine) -> tuple[str, int]:
-    """SHA-256 of the exact totals of all steps, each asked once, and how many totals these are."""
-    found, cells = hashlib.sha256(), 0
-    for step in plan.steps:
-        grouping = Grouping(**{name: getattr(step.aggregate, name) for name in Grouping.model_fields})
-        references = reference_tables(plan.catalog, folder)
-        (box,) = engine.aggregate(plan.catalog, grouping, (step.aggregate.quantity,), references, bytes(32))
-        if not isinstance(box, Exact):
-            raise TypeError("this bench compares totals, and a quantile has none")
-        exact = open_exact(box)
-        cells += exact.size
-        found.update(exact.tobytes())
+    """SHA-256 of the exact answers of all passes, each made once as a release makes it, and how many numbers these are.
+
+    Of a quantile the answer is the histogram that it is drawn from.
+    """
+    found, cells, references = hashlib.sha256(), 0, reference_tables(plan.catalog, folder)
+    engine.expect(plan.catalog, (each for batch in plan.batches() for each in batch.questions.items()))
+    for batch in plan.batches():
+        for grouping, asked in batch.questions.items():
+            cube = batch.cube if grouping == batch.grouping else None
+            for box in engine.aggregate(plan.catalog, grouping, asked, references, bytes(32), cube=cube):
+                numbers = [open_exact(box)] if isinstance(box, Exact) else open_histogram(box)[1:]
+                cells += numbers[-1].size
+                for each in numbers:
+                    found.update(each.tobytes())
     return found.hexdigest(), cells
 
 

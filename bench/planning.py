@@ -212,7 +212,7 @@ def by_size(wanted: list[int], accounts: Sequence[Asked]) -> None:
 
 
 def _as_the_command() -> None:
-    gc.set_threshold(20_000, 50, 50)
+    gc.set_threshold(100_000, 50, 50)
     phases(conditions(3, different=True), "zcdp")
 
 

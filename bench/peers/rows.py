@@ -6,7 +6,7 @@ rows they have, as in real files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,12 +55,12 @@ def _visits(rows: int) -> Iterator[dict[str, np.ndarray]]:
 _TABLES: dict[str, Callable[[int], Iterator[dict[str, np.ndarray]]]] = {"people": _people, "visits": _visits}
 
 
-def write_rows(folder: Path, rows: int) -> Path:
+def write_rows(folder: Path, rows: int, tables: Iterable[str] = ("people", "visits")) -> Path:
     """Write ``people.parquet`` and ``visits.parquet`` of so many rows, unless they are there; return their folder."""
     home = folder / f"rows-{rows}"
     home.mkdir(parents=True, exist_ok=True)
-    for name, blocks in _TABLES.items():
-        path = home / f"{name}.parquet"
+    for name in tables:
+        blocks, path = _TABLES[name], home / f"{name}.parquet"
         if path.exists():
             continue
         whole, writer = path.with_suffix(".part"), None

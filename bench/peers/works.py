@@ -103,23 +103,31 @@ def cells(query: Query) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(1, KEYS[column] + 1) for column in query.by))
 
 
-def bounded_rows(file: str) -> str:
-    """SQL for a row in each of at most ten counties of a user, chosen by chance: what W4 counts, without privacy."""
-    once = f"(SELECT DISTINCT user_id, county FROM read_parquet('{file}'))"
+def bounded_rows(file: str, rows: str = "") -> str:
+    """SQL for a row in each of at most ten counties of a user, chosen by chance: what W4 counts, without privacy.
+
+    Of a Parquet file, or of other ``rows``.
+    """
+    rows = rows or f"read_parquet('{file}')"
+    once = f"(SELECT DISTINCT user_id, county FROM {rows})"
     lots = f"(SELECT *, random() AS lot FROM {once})"
     turn = "row_number() OVER (PARTITION BY user_id ORDER BY lot) AS turn"
     return f"(SELECT * FROM (SELECT *, {turn} FROM {lots}) WHERE turn <= {MOST_GROUPS})"
 
 
 def raw_sql(query: Query, file: str, rows: str = "") -> str:
-    """The query without privacy, of a Parquet file or of other ``rows``: cells that have any, and the same clip."""
+    """The query without privacy, of a Parquet file or of other ``rows``: cells that have any, and the same clip.
+
+    DuckDB and Spark read it alike.
+    """
     clipped = f"least(greatest(income, {CLIP[0]}), {CLIP[1]})"
     exact = {
         "count": "count(*) AS value",
         "sum": f"sum({clipped}) AS value",
         "mean": f"avg({clipped}) AS value",
         "quantiles": ", ".join(
-            f"quantile_disc({clipped}, {at}) AS {column}" for at, column in zip(QUANTILES, query.columns, strict=False)
+            f"percentile_disc({at}) WITHIN GROUP (ORDER BY {clipped}) AS {column}"
+            for at, column in zip(QUANTILES, query.columns, strict=False)
         ),
     }
     by, source = ", ".join(query.by), rows or f"read_parquet('{file}')"

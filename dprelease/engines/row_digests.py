@@ -17,9 +17,12 @@ from dprelease.catalog.table import Column, Table
 from dprelease.engines.declared import own_columns
 from dprelease.errors import BrokenPromiseError
 
-__all__ = ["digest_query", "digests", "table_of_rows"]
+__all__ = ["STRETCH", "SUMS", "digest_query", "digests", "table_of_rows"]
 
 _PARTS = ((1, 15), (16, 15), (31, 15), (46, 15))  # of 64 hexadecimal digits
+STRETCH = "stretch"
+SUMS = ("held", *(f"sum{at}" for at in range(len(_PARTS))))
+"""What is added up of the rows of a stretch: how many there are, and the parts of their hashes."""
 
 
 def table_of_rows(table: Table, columns: Sequence[str], days: Sequence[tuple[date, date]]) -> Table:
@@ -44,7 +47,7 @@ def table_of_rows(table: Table, columns: Sequence[str], days: Sequence[tuple[dat
 
 
 def digest_query(table: str, columns: Sequence[str], time: str, days: Sequence[tuple[date, date]]) -> str:
-    """SQL for DuckDB that adds up the hashes of rows; its one parameter is the key in hexadecimal digits.
+    """SQL for DuckDB that adds up the hashes of rows by stretch; its one parameter is the key in hexadecimal digits.
 
     Args:
         table: The name of the loaded table.
@@ -58,12 +61,16 @@ def digest_query(table: str, columns: Sequence[str], time: str, days: Sequence[t
         f"WHEN moment >= '{first.isoformat()}' AND moment < '{after.isoformat()}' THEN {at}"
         for at, (first, after) in enumerate(days)
     )
-    sums = [f"sum(('0x' || substr(hash, {start}, {length}))::BIGINT::HUGEINT)" for start, length in _PARTS]
+    added = [
+        "count(*)",
+        *(f"sum(('0x' || substr(hash, {start}, {length}))::BIGINT::HUGEINT)" for start, length in _PARTS),
+    ]
+    sums = ", ".join(f"{each} AS {name}" for each, name in zip(added, SUMS, strict=True))
     chosen = ", ".join([f'CAST("{time}" AS VARCHAR) AS moment', *named])
     row = " || ".join(["?", *texts])
     return (
-        f"SELECT stretch, count(*), {', '.join(sums)} FROM (SELECT CASE {stretches} END AS stretch, "  # noqa: S608 - names are ours
-        f'sha256({row}) AS hash FROM (SELECT {chosen} FROM "{table}")) WHERE stretch IS NOT NULL GROUP BY stretch'
+        f"SELECT {STRETCH}, {sums} FROM (SELECT CASE {stretches} END AS {STRETCH}, "  # noqa: S608 - names are ours
+        f'sha256({row}) AS hash FROM (SELECT {chosen} FROM "{table}")) WHERE {STRETCH} IS NOT NULL GROUP BY {STRETCH}'
     )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +20,21 @@ import pyarrow.parquet as pq
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
-from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
+from dprelease.catalog.table import Catalog, Column, DeltaSource, Source, Table, TableBounds, TimeFilter
 from dprelease.engines import ENGINES
 from dprelease.engines.spark import engine as room
 from dprelease.engines.spark import session, settings, splits
 from dprelease.errors import EngineError, Unsupported
 from tests.conformance.people import opened
+from tests.object_store import ACCESS, Bucket, object_store
 
 SECRET = bytes(range(7, 39))
 ROWS = 60_000
 
 
-def main(folder: Path, planted: bool) -> None:
+def main(folder: Path, how: str) -> None:
     """All of it."""
+    planted = how == "planted"
     data, copies = folder / "data", folder / "copies"
     for each in (data, copies, folder / "events", folder / "temporary"):
         each.mkdir()
@@ -43,7 +47,7 @@ def main(folder: Path, planted: bool) -> None:
     watching = threading.Thread(target=_copy, args=(folder / "temporary", copies, done))
     watching.start()
     try:
-        (_plant if planted else _ask)(data, folder)
+        {"planted": _plant, "sources": _read}.get(how, _ask)(data, folder)
     finally:
         done.set()
         watching.join()
@@ -61,7 +65,7 @@ def _ask(data: Path, folder: Path) -> None:
     except Unsupported:
         print("refused")  # with the event log on, as it is here alone
     try:
-        context.parallelize([splits.Split(0, 0, "gone", (), (), (0, 1), ())], 1).map(_fails).collect()
+        context.parallelize([splits.Split(0, 0, "gone", (), (), (0, 1), 0, ())], 1).map(_fails).collect()
     except Exception:
         print("failed")
     session._ended(context, Path(session._FOLDERS[-1]))
@@ -74,11 +78,48 @@ def _plant(data: Path, folder: Path) -> None:
     print(_pieces(data, units))
     context = session.spark_context({})
     context.parallelize([1], 1).setName(SECRET.hex()).count()
+    session.on_disks(context.parallelize([ACCESS], 1).setName(ACCESS)).count()
+    time.sleep(2)  # for the copy
     try:
         context.parallelize([1], 1).map(_tells).collect()
     except Exception:
         print("failed")
     session._ended(context, Path(session._FOLDERS[-1]))
+    print("stopped")
+
+
+def _read(data: Path, folder: Path) -> None:
+    """Rows of a store, then of a Delta table, and the hashes of the rows of two months."""
+    from deltalake import write_deltalake
+
+    units = {"unit_id": "id", "bounds": TableBounds(max_rows=4)}
+    grouping = Grouping(table="t", by=("sex",), max_groups=2, max_rows_per_group=1)
+    with object_store() as store:
+        store.buckets["office"] = Bucket()
+        for path in data.glob("*.parquet"):
+            store.buckets["office"].put(path.name, path.read_bytes())
+        place = Source(file="s3://office/*.parquet", format="parquet")
+        print(_equal(data, {**units, "source": place}, grouping, environment=store.environment))
+    write_deltalake(data / "lake", pq.read_table(data / "rows-0.parquet"))
+    write_deltalake(data / "lake", pq.read_table(data / "rows-1.parquet"), mode="append")
+    print(_equal(data, {**units, "source": DeltaSource(file="lake", version=0)}, grouping))
+    months = [(date(2024, at, 1), date(2024, at + 1, 1)) for at in (1, 2)]
+    days = pa.array([f"2024-0{1 + at % 3}-05" for at in range(ROWS)])
+    pq.write_table(
+        pa.concat_tables([pq.read_table(path) for path in sorted(data.glob("rows-*.parquet"))]).append_column(
+            "day", days
+        ),
+        data / "days.parquet",
+    )
+    period = TimeFilter(column="day", type="date", start=months[0][0], end=months[0][1])
+    table = _table((0, 1), {"source": Source(file="days.parquet", format="parquet"), "time": period})
+    found = []
+    for kind in ("duckdb", "spark"):
+        engine = ENGINES[kind](data, {})
+        found.append(engine.digest_rows(table, ["id", "n"], months, SECRET))
+        engine.close()
+    print("equal" if found[0] == found[1] and len(set(found[0])) == 2 else "different")
+    session._ended(session.spark_context({}), Path(session._FOLDERS[-1]))
     print("stopped")
 
 
@@ -96,7 +137,8 @@ def _table(keys: tuple[int, ...] | None, more: dict[str, Any]) -> Table:
         Column(name="sex", type="integer", keys=keys),
         Column(name="n", type="integer"),
     )
-    return Table(name="t", account="a", source=Source(file="*.parquet", format="parquet"), columns=columns, **more)
+    more = {"source": Source(file="rows-*.parquet", format="parquet"), **more}
+    return Table(name="t", account="a", columns=columns, **more)
 
 
 def _pieces(data: Path, more: dict[str, Any]) -> str:
@@ -114,13 +156,20 @@ def _pieces(data: Path, more: dict[str, Any]) -> str:
     return "equal" if answers[:4] == answers[4:] and all(answers) else "different"
 
 
-def _equal(data: Path, more: dict[str, Any], grouping: Grouping, *, private: bool = False) -> str:
+def _equal(
+    data: Path,
+    more: dict[str, Any],
+    grouping: Grouping,
+    *,
+    private: bool = False,
+    environment: dict[str, str] | None = None,
+) -> str:
     table = _table(None if private else (0, 1), more)
     asked = [Quantity(kind="rows"), Quantity(kind="sum", column="n", low=5, high=20_000)]
     asked.append(Quantity(kind="distinct", column="n"))
     answers = []
     for kind in ("duckdb", "spark"):
-        engine, catalog = ENGINES[kind](data, {}), Catalog(tables={"t": table})
+        engine, catalog = ENGINES[kind](data, environment or {}), Catalog(tables={"t": table})
         if private:
             answers.append(opened(engine.units_by_key(catalog, grouping, {}, SECRET)))
         else:
@@ -167,4 +216,4 @@ def _copy(place: Path, copies: Path, done: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] == ["planted"])
+    main(Path(sys.argv[1]), (sys.argv[2:] or [""])[0])

@@ -26,7 +26,6 @@ from dprelease.errors import BrokenPromiseError, EngineError, NotEnoughMemory, U
 from tests.conformance.people import opened
 from tests.conformance.plain_cluster import PlainCluster
 from tests.conformance.test_engines_parts import LAWS
-from tests.object_store import Bucket, object_store
 from tests.tiers import few
 
 SECRET = bytes(range(32))
@@ -178,17 +177,6 @@ def test_a_period_without_a_folder_has_no_rows(unit_id: str | None, tmp_path: Pa
     assert splits.splits_of(table, 0, tmp_path, {}, 3) == []
     assert _asked(tmp_path, table) == _asked(tmp_path, table, "duckdb")
     assert {total for answer in _asked(tmp_path, table) for total in answer} == {0}
-
-
-def test_files_in_an_object_store_are_refused(tmp_path: Path) -> None:
-    table = _table(tmp_path)
-    there = table.model_copy(update={"source": Source(file="s3://office/rows-*.parquet", format="parquet")})
-    with object_store() as store:
-        store.buckets["office"] = Bucket()
-        for path in tmp_path.glob("rows-*.parquet"):
-            store.buckets["office"].put(path.name, path.read_bytes())
-        with pytest.raises(Unsupported, match="DPR-E139"):
-            splits.splits_of(there, 0, tmp_path, store.environment, 3)
 
 
 def test_pieces_are_added_up_from_what_the_cluster_keeps_and_no_row_is_read_again(

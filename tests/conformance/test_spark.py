@@ -30,6 +30,7 @@ pytestmark = [
 MARKS = {
     "a row": (b"MARKER-7391",),
     "the key": (bytes(range(7, 39)), bytes(range(7, 39)).hex().encode()),
+    "a credential": (b"MARKERACCESSKEY", b"MARKER-secret-access-key"),  # of tests.object_store
     "what is kept": (b"\x8c\x04kept\x94",),  # as Python stores the name of a part of totals
 }
 
@@ -66,13 +67,21 @@ def test_spark_gives_the_answers_of_one_machine_and_writes_no_key_and_no_value(t
 
 
 @pytest.mark.nightly
+@pytest.mark.skipif(importlib.util.find_spec("deltalake") is None, reason="the extra `delta` is not installed")
+def test_spark_reads_stores_lakes_and_earlier_periods_as_one_machine_and_writes_no_credential(tmp_path: Path) -> None:
+    said, found = asked(tmp_path, "sources")
+    assert said == ["equal", "equal", "equal", "stopped"]
+    assert {place: marks for place, marks in found.items() if marks} == {}
+
+
+@pytest.mark.nightly
 def test_what_is_planted_in_the_logs_and_on_the_disks_of_spark_is_found(tmp_path: Path) -> None:
     """The power of the test above: each place where something could be has something that it finds."""
     said, found = asked(tmp_path, "planted")
     assert said == ["equal", "equal", "failed", "stopped"]
-    assert "the key" in found["events"]
+    assert found["events"] >= {"the key", "a credential"}
     assert "a row" in found["java.log"]
-    assert found["copies"] >= {"a row", "what is kept"}
+    assert found["copies"] >= {"a row", "a credential", "what is kept"}
 
 
 # Ends the process at the second batch of answers, between the exact numbers and the noise.

@@ -11,9 +11,11 @@ from dprelease.engines.spark import engine as spark
 from dprelease.errors import PlanError, Unsupported
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import cluster
-from dprelease.plan.explain.cluster import cluster_texts, engine_questions, largest_answer, require_in_pieces
+from dprelease.plan.explain.cluster import cluster_texts, engine_questions, largest_answer, readings, require_in_pieces
 from dprelease.release.planning import require_computable
 from tests.pieces import KINDS, in_one, planned
+
+from .series_example import series_plan
 
 ACCOUNT = "    account: census\n"
 
@@ -40,6 +42,14 @@ def test_a_plan_says_what_the_driver_a_task_and_the_shuffle_hold() -> None:
     (_, without) = cluster_texts(on_spark("tables"))
     assert "not rows" in without
     assert cluster_texts(planned(KINDS["units"])) == ()
+
+
+def test_a_series_reads_earlier_periods_again_and_hashes_all_rows_once() -> None:
+    time = "    time: {column: day, type: date}\n"
+    plan = series_plan((time, f"{time}    engine: spark\n"))
+    (step,) = plan.steps
+    assert step.series is not None
+    assert len(readings(plan, "visits")) == 1 + len(step.series.read)
 
 
 def test_an_answer_that_is_too_large_is_refused_unless_it_comes_in_pieces(

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import ibis
 
@@ -23,7 +23,6 @@ from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck.combinations import cell_counts, combinations_identity, rows_identity, suits
 from dprelease.engines.duck.cubes import added_up
 from dprelease.engines.duck.loaded import LoadedTables
-from dprelease.engines.duck.loading import Layout, take_in
 from dprelease.engines.duck.parts import (
     ALL,
     AddedUp,
@@ -33,24 +32,25 @@ from dprelease.engines.duck.parts import (
     combinations_of,
     cube_cells_of,
     dense_totals,
+    hashes_of_rows,
     last_step,
     more_parts,
     occurring_keys,
 )
 from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import our_name
 from dprelease.engines.locked import lock, unlocked_duckdb
 from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
-from dprelease.engines.row_digests import digest_query, digests, table_of_rows
+from dprelease.engines.row_digests import digests, table_of_rows
 from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
 __all__ = ["DuckDBEngine", "locked_connection"]
 
 Result = TypeVar("Result")
+_RUNS = 16  # so small are the runs of rows that are hashed at a time: 4 million rows, none of which is kept
 _PARTS = 1  # of a table that was not read before: all rows together, where they fit
 # What groups took and dropped tables held goes back to the machine when so much is free, and not at 128 and 512 MB.
 _GIVEN_BACK = {"allocator_flush_threshold": "16MB", "allocator_bulk_deallocation_flush_threshold": "16MB"}
@@ -314,21 +314,17 @@ class DuckDBEngine:
     ) -> tuple[str, ...]:
         """A keyed hash of the rows of each stretch; see :class:`dprelease.engines.base.Engine`."""
         looked = table_of_rows(table, columns, days)
-        layout, name = Layout(looked, Loading.everything(looked), {}), f"t{next(self._numbers)}"
-        time = our_name(looked, str(looked.time and looked.time.column))
-        hashed = [our_name(looked, each.name) for each in looked.columns]
+        read = tuple(Quantity(kind="nonnull", column=column.name) for column in looked.columns)
+        catalog = Catalog(tables={looked.name: looked})
+        asked = PassQuery(catalog, Grouping(table=looked.name, by=()), read, {}, key)
         with self._lock:
             self._check_open()
-
-            def look() -> Sequence[Sequence[int]]:
-                take_in(self._backend.con, name, layout, self._reader(looked).blocks(looked, layout.columns))
-                asked = digest_query(name, hashed, time, days)
-                return cast(Sequence[Sequence[int]], self._backend.con.execute(asked, [key.hex()]).fetchall())
-
-            try:
-                return digests(scrubbed(f"table {table.name!r}, hashing its rows", look), len(days), key)
-            finally:
-                self._backend.con.execute(f'DROP TABLE IF EXISTS "{name}"')
+            self._parts.setdefault(looked.fingerprint(), _RUNS)
+            return self._answered(
+                asked,
+                partial(hashes_of_rows, asked, tuple(days)),
+                lambda stage, totals: digests(_lines(stage.read_kept(totals["hashes"])), len(days), key),
+            )
 
     def close(self) -> None:
         """Close DuckDB and with it forget every row; a second time does nothing."""
@@ -381,6 +377,10 @@ class DuckDBEngine:
         self._whole.forget()
         self._combinations.clear()
         self._lasting.clear()
+
+
+def _lines(rows: Any) -> list[tuple[int, ...]]:
+    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
 def _doing(asked: PassQuery) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, TypeVar
 
 from dprelease.catalog.table import Key, Table
@@ -24,7 +25,8 @@ from dprelease.engines.duck.loading import Layout
 from dprelease.engines.duck.pipeline import PassQuery, part_keys, part_totals
 from dprelease.engines.duck.query import PartTotals
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import ALONE, unit_name
+from dprelease.engines.duck.units import ALONE, our_name, unit_name
+from dprelease.engines.row_digests import STRETCH, SUMS, digest_query
 from dprelease.errors import BrokenPromiseError, EngineError, NotEnoughMemory
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "combinations_of",
     "cube_cells_of",
     "dense_totals",
+    "hashes_of_rows",
     "last_step",
     "more_parts",
     "occurring_keys",
@@ -136,6 +139,16 @@ def combinations_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole
 def cube_cells_of(asked: PassQuery, stage: Stage, tables: Sequence[Any], whole: bool) -> Mapping[str, PartTotals]:
     """The cells of a cube (``cubes.cube_of``)."""
     return {"kept": cube_of(stage, asked, tables)}
+
+
+def hashes_of_rows(
+    asked: PassQuery, days: Sequence[tuple[date, date]], stage: Stage, tables: Sequence[Any], whole: bool
+) -> Mapping[str, PartTotals]:
+    """The sums of keyed hashes of the rows of some stretches of time (``row_digests``); the secret is their key."""
+    table = asked.table
+    time = our_name(table, str(table.time and table.time.column))
+    query = digest_query(tables[0].get_name(), [our_name(table, each.name) for each in table.columns], time, days)
+    return {"hashes": PartTotals(stage.keep_query(query, [asked.secret.hex()]), [STRETCH], SUMS)}
 
 
 class AddedUp:

@@ -96,6 +96,12 @@ class Stage:
         self._backend.con.execute(f"CREATE TABLE {_quoted(name)} AS {self._backend.compile(rows)}")
         return self._backend.table(name)
 
+    def keep_query(self, query: str, values: Sequence[str]) -> Any:
+        """The same of SQL that was made by us alone, with its parameters: of these no text is made."""
+        name = self._new_name()
+        self._backend.con.execute(f"CREATE TABLE {_quoted(name)} AS {query}", list(values))
+        return self._backend.table(name)
+
     def add_up(self, parts: Sequence[Any], within: Sequence[str], names: Sequence[str]) -> Any:
         """One kept table of several: their different groups, and the sums of some columns, in 128 bits.
 

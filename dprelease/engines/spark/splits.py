@@ -2,7 +2,9 @@
 
 A task that is done again, because its machine is gone, reads its file again. Within one answer that must be the same
 rows: so every task holds what the file system says of its file against what it said to the driver, before its first
-row and after its last one. Device numbers are left out, for they are those of a machine.
+row and after its last one. Device numbers are left out, for they are those of a machine. Of an object of a store that
+is its version, its ETag, its size and when it was written. A task opens the store as the driver opened it, with the
+credentials that it was given: they are sent with what it is to read, and are written nowhere in clear.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.table import Column, Table
+from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.places.found import data_files
+from dprelease.engines.files.places.objects import FilePath, StoredObject, threads_for
 from dprelease.engines.files.places.partitions import PathValue
 from dprelease.engines.files.source import checked_headers, stored_blocks
-from dprelease.errors import EngineError, Unsupported
+from dprelease.errors import EngineError
 
 __all__ = ["Split", "bytes_of", "splits_of", "stored_rows"]
 
@@ -30,20 +34,22 @@ class Split:
     Attributes:
         table: The place of its table among those that are read.
         number: Its own place among the parts of that table.
-        file: The path.
+        file: The path, or an object of a store.
         names: The columns of the file.
         values: What the path says of the rows.
         piece: Which of how many parts of the file.
-        facts: What the file system says of it.
+        size: Its bytes.
+        facts: What the file system, or the store, says of it.
     """
 
     table: int
     number: int
-    file: str
+    file: FilePath
     names: tuple[str, ...]
     values: tuple[PathValue, ...]
     piece: tuple[int, int]
-    facts: tuple[int, ...]
+    size: int
+    facts: tuple[Any, ...]
 
 
 def splits_of(table: Table, place: int, folder: Path, environment: Mapping[str, str], least: int) -> list[Split]:
@@ -59,23 +65,17 @@ def splits_of(table: Table, place: int, folder: Path, environment: Mapping[str, 
     Raises:
         Unavailable: If a file is not there.
         TableMismatch: If one lacks a column.
-        Unsupported: If the files are in an object store (DPR-E139).
     """
     found = data_files(table, folder, environment)
-    paths = [each.path for each in found if isinstance(each.path, Path)]
-    if len(paths) < len(found):
-        raise Unsupported(
-            f"table {table.name!r}: Spark reads no files from an object store yet",
-            hint="mount the store as a folder that all machines see, or leave `engine: spark` out",
-            code="DPR-E139",
-        )
-    names, facts = checked_headers(table, paths), [_facts(path) for path in paths]
+    paths = [each.path for each in found]
+    names = checked_headers(table, paths)
+    looks = in_turn(_look, paths, threads_for(paths))
     in_parts = table.files.file_format == "parquet"
     splits: list[Split] = []
-    for file, columns, said in zip(found, names, facts, strict=True):
-        pieces = max(-(-said[1] // _SIZE), -(-least // len(found))) if in_parts else 1
+    for file, columns, (size, said) in zip(found, names, looks, strict=True):
+        pieces = max(-(-size // _SIZE), -(-least // len(found))) if in_parts else 1
         splits += [
-            Split(place, len(splits) + at, str(file.path), columns, file.values, (at, pieces), said)
+            Split(place, len(splits) + at, file.path, columns, file.values, (at, pieces), size, said)
             for at in range(pieces)
         ]
     return splits
@@ -83,7 +83,7 @@ def splits_of(table: Table, place: int, folder: Path, environment: Mapping[str, 
 
 def bytes_of(splits: Sequence[Split]) -> int:
     """The bytes of all their files."""
-    return sum(each.facts[1] for each in splits if each.piece[0] == 0)
+    return sum(each.size for each in splits if each.piece[0] == 0)
 
 
 def stored_rows(split: Split, table: Table, columns: Sequence[Column]) -> Iterator[list[Any]]:
@@ -93,12 +93,12 @@ def stored_rows(split: Split, table: Table, columns: Sequence[Column]) -> Iterat
         EngineError: If the file is another one than it was (DPR-E105).
     """
     _require_same(split, table)
-    yield from stored_blocks(table, Path(split.file), split.names, columns, split.values, split.piece)
+    yield from stored_blocks(table, split.file, split.names, columns, split.values, split.piece)
     _require_same(split, table)
 
 
 def _require_same(split: Split, table: Table) -> None:
-    if _facts(Path(split.file)) != split.facts:
+    if _look(split.file) != (split.size, split.facts):
         raise EngineError(
             f"table {table.name!r}: its files were written to while they were read, or are not those that the driver "
             "sees",
@@ -107,6 +107,10 @@ def _require_same(split: Split, table: Table) -> None:
         )
 
 
-def _facts(path: Path) -> tuple[int, ...]:
+def _look(path: FilePath) -> tuple[int, tuple[Any, ...]]:
+    """The bytes of a file, and by what one that replaced it is known."""
+    if isinstance(path, StoredObject):
+        look = path.look()
+        return look.size, (look.version, look.etag, look.written)
     said = path.stat()
-    return (said.st_ino, said.st_size, said.st_mtime_ns, said.st_ctime_ns)
+    return said.st_size, (said.st_ino, said.st_mtime_ns, said.st_ctime_ns)

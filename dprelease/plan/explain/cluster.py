@@ -89,7 +89,7 @@ def readings(plan: ReleasePlan, name: str) -> set[object]:
     """What a table is read for, once each.
 
     Numbers of complete rows come from combinations that are kept, and totals of a cube from that; everything else is a
-    pass of its own.
+    pass of its own. Each draw of a series reads the rows of earlier periods, and all of them are hashed once.
     """
     found: set[object] = set()
     for batch in plan.batches(whole=True):
@@ -103,6 +103,9 @@ def readings(plan: ReleasePlan, name: str) -> set[object]:
                 found.add((grouping.where, columns, grouping.zeros, quantities[0].weight if quantities else None))
             else:
                 found.add(batch.cube or (grouping, quantities))
+    for step in plan.steps:
+        if step.series is not None and step.aggregate.table == name:
+            found |= {"hashes", *((step.id, earlier) for earlier in range(1, len(step.series.read)))}
     return found
 
 

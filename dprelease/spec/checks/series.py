@@ -248,7 +248,3 @@ def _check_rows(name: str, table: TableSpec, here: Path, findings: Findings) -> 
         hint = "write `truncate: first` or `last` with `order_by`, so that the same rows stay whenever they are read"
         says = "is of a table of which another sample of a unit's rows would stay at every reading"
         findings.add("DPR-S767", here, says, hint, (*at, "bounds"))
-    if table.engine == "spark":
-        hint = "leave `engine` out: the embedded engine reads the table"
-        says = "is of a table on Spark, where rows of earlier periods are not yet compared with those first read"
-        findings.add("DPR-S767", here, says, hint, (*at, "engine"))
