@@ -149,9 +149,10 @@ def test_an_id_has_its_own_number() -> None:
 
 @pytest.mark.parametrize("unit", ["text", "integer", "date"])
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
+@pytest.mark.parametrize("at_once", [20, 3])  # a few parts, and more than are read from all rows
 @pytest.mark.thin
 def test_units_looked_at_some_after_the_others_are_the_reference_engines(
-    unit: str, null_id: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    at_once: int, unit: str, null_id: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(5)
     ids = {"text": ["a", "b", "ä", None], "integer": ["1", "2", "-9", None], "date": ["2024-02-29", "2024-03-01", None]}
@@ -161,7 +162,7 @@ def test_units_looked_at_some_after_the_others_are_the_reference_engines(
     ]  # fmt: skip
     table = visits(unit=unit, null_id=null_id)
     write(tmp_path, table, rows)
-    monkeypatch.setattr(bounding, "_AT_ONCE", 7)
+    monkeypatch.setattr(bounding, "_AT_ONCE", at_once)
     groupings = [Grouping(table="visits", by=("country", "adult"), **bound) for bound in bounds()[1::3]]
     found: list[list[Any]] = []
     for kind in ("reference", "duckdb"):

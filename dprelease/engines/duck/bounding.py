@@ -11,6 +11,7 @@ of rows are all that is asked, none of them has to be chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isqrt
 from typing import Any
 
 import ibis
@@ -40,6 +41,7 @@ __all__ = ["bounded_cells", "bounded_counts", "bounded_pairs", "bounded_rows"]
 
 _ID = "id"
 _AT_ONCE = 2**21  # rows, or pairs, that are looked at beside the engine at a time
+_MANY_PARTS = 9  # of so many, parts are made of larger ones: three times three
 
 
 def bounded_rows(stage: Stage, rows: Any, table: Table, secret: bytes, limit: int) -> Any:
@@ -167,8 +169,24 @@ def _by_units(stage: Stage, rows: Any, *, costly: bool = False) -> tuple[int, It
     parts = -(-counted["held"] // _AT_ONCE)
     if parts > 1:
         rows = stage.keep(rows) if costly else rows  # so that it is not made as often
-        return counted["held"], (stage.read_part(rows, _ID, at, parts) for at in range(parts))
+        return counted["held"], _in_parts(stage, rows, parts)
     return counted["held"], iter([stage.read(rows)])
+
+
+def _in_parts(stage: Stage, rows: Any, parts: int) -> Iterator[Any]:
+    """All rows in so many parts, or a few more, the rows of a unit in one.
+
+    Whoever takes a part looks at all rows. So many parts are made of a few larger ones, of which one at a time is kept:
+    of 50 parts each row is looked at 14 times, and not 50 times.
+    """
+    among = isqrt(parts) if parts >= _MANY_PARTS else 1
+    each = -(-parts // among)
+    for place in range(among):
+        some = stage.keep_part(rows, _ID, place, among) if among > 1 else rows
+        for at in range(each):
+            yield stage.read_part(some, _ID, at, each, among)
+        if among > 1:
+            stage.forget(some)
 
 
 def _id(rows: Any, table: Table) -> Any:

@@ -52,12 +52,26 @@ class Stage:
         """Compute an Ibis table and fetch it, as an Arrow table."""
         return self._backend.to_pyarrow(rows)
 
-    def read_part(self, rows: Any, column: str, number: int, parts: int) -> Any:
-        """The same of one of so many parts of the rows, by a hash of a column: rows that are equal in it are in one."""
+    def read_part(self, rows: Any, column: str, number: int, parts: int, among: int = 1) -> Any:
+        """The same of one of so many parts of the rows, by a hash of a column: rows that are equal in it are in one.
+
+        Args:
+            rows: An Ibis table.
+            column: The column.
+            number: Which part.
+            parts: How many there are.
+            among: Into how many parts the table was divided, of which these rows are one (:meth:`keep_part`).
+        """
+        return self._backend.con.sql(self._part(rows, column, number, parts, among)).to_arrow_table()
+
+    def keep_part(self, rows: Any, column: str, number: int, parts: int) -> Any:
+        """One of these parts, kept."""
+        return self.keep_query(self._part(rows, column, number, parts, 1), ())
+
+    def _part(self, rows: Any, column: str, number: int, parts: int, among: int) -> str:
         # Not through Ibis, which makes text of a hash on the way to a number.
-        part = f"hash({_quoted(column)}) % {parts} = {number}"
-        sql = f"SELECT * FROM ({self._backend.compile(rows)}) WHERE {part}"  # noqa: S608 - made by us alone
-        return self._backend.con.sql(sql).to_arrow_table()
+        part = f"(hash({_quoted(column)}) // {among}) % {parts} = {number}"
+        return f"SELECT * FROM ({self._backend.compile(rows)}) WHERE {part}"  # noqa: S608 - made by us alone
 
     def read_kept(self, rows: Any, within: Sequence[str] = (), parts: int = 1) -> Any:
         """A kept table as it is, sums in 128 bits; with several parts also the number of a row's part, as ``part``.
