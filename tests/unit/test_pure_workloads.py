@@ -89,10 +89,10 @@ def test_small_workloads_have_the_noise_of_the_best_pure_mechanism(
 
 
 def test_many_tables_stay_gaussian_and_their_plan_names_no_other_noise() -> None:
-    made = planned((6,) * 14, "[1]")
+    made = planned((6,) * 20, "[1]")
     assert noises(made) == {"discrete_gaussian"}
     assert not [each for each in made.considered if "Laplace" in each.name]
-    asked = planned((6,) * 14, "[1]", noise="gaussian")
+    asked = planned((6,) * 20, "[1]", noise="gaussian")
     fields = ("queries", "steps", "workloads", "outputs", "considered", "loss", "certified")
     assert all(getattr(made, name) == getattr(asked, name) for name in fields)
 
