@@ -37,16 +37,16 @@ ENGINE_FAULTS: tuple[Fault, ...] = (
         audit=True,
     ),
     Fault(
-        "sample-by-place-in-the-file",
+        "sample-drawn-at-every-reading",
         "keyed sampling",
-        "which rows stay depends on the order of the file",
+        "which rows stay is another choice at every reading",
         Seen(
             "unit.test_engines_bounding", "test_the_order_of_rows_and_their_files_play_no_part", {"truncate": "sample"}
         ),
         Edit(
             "engines.duck.bounding:_sampled",
             "return [ibis.asc(keyed(some, table, secret, item)), *_last(some)]",
-            "return []",
+            "return [ibis.asc(ibis.random())]",
         ),
         spec="sums_within",
         audit=True,
