@@ -18,9 +18,10 @@ from dprelease.noise.mechanisms.lattice_tables import (
     dimension_of,
     numerator_of,
     point_under,
-    squares_under,
+    product_under,
+    squares_factor,
     tables_under,
-    tail_under,
+    tail_factor,
     under,
 )
 from dprelease.noise.mechanisms.tables_knorm import TablesKNorm, TablesLaw, TablesSampler
@@ -41,9 +42,10 @@ def test_numbers_of_tables_under_caps_are_those_that_are_listed(cells: int) -> N
         found = [table for table in product(range(-4, 5), repeat=cells) if fits(table, up, down)]
         assert under(cells, up, down) == len(found)
         if cells > 1:
-            assert squares_under(cells, up, down) == sum(table[0] ** 2 for table in found)
+            assert product_under([squares_factor(cells, 4)], up, down) == sum(table[0] ** 2 for table in found)
             for margin in range(5):
-                assert tail_under(cells, up, down, margin) == sum(table[0] > margin for table in found)
+                over = product_under([tail_factor(cells, 4)], up - margin - 1, down) if up > margin else 0
+                assert over == sum(table[0] > margin for table in found)
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -20,18 +20,15 @@ from dprelease.noise.native.entropy import Below
 
 __all__ = [
     "dimension_of",
-    "downs",
     "factors_of",
     "numerator_of",
     "point_under",
     "product_under",
-    "squares_under",
+    "squares_factor",
     "sums_over_caps",
     "tables_under",
-    "tail_under",
+    "tail_factor",
     "under",
-    "ups_beyond",
-    "ups_squared",
 ]
 
 Row = list[int]
@@ -40,18 +37,7 @@ Factor = tuple[Sequence[Row], Sequence[Row], int]
 
 def under(cells: int, up: int, down: int) -> int:
     """How many tables of so many cells fit under caps >= 0: sum over i of C(n-1, i) C(up, i) C(down+n-1-i, n-1-i)."""
-    return _paired(ups(cells, up), downs(cells, down))
-
-
-def tail_under(cells: int, up: int, down: int, margin: int) -> int:
-    """How many of them have a first cell over the margin >= 0, for at least two cells."""
-    return _paired(ups_beyond(cells, up - margin - 1), downs(cells - 1, down)) if up > margin else 0
-
-
-def squares_under(cells: int, up: int, down: int) -> int:
-    """The sum over them of the square of the first cell, for at least two cells."""
-    above = _paired(ups_squared(cells, up), downs(cells - 1, down))
-    return above + _paired(ups_squared(cells, down), downs(cells - 1, up))
+    return _paired(_ups(cells, up), _downs(cells, down))
 
 
 def tables_under(sizes: Sequence[int], up: int, down: int) -> int:
@@ -60,28 +46,23 @@ def tables_under(sizes: Sequence[int], up: int, down: int) -> int:
     return prod(known[n] for n in sizes)
 
 
-def ups(cells: int, up: int) -> Row:
-    """What ``under`` has of the upper cap, for each i."""
-    n = cells - 1
-    return [comb(n, i) * comb(up, i) for i in range(cells)]
-
-
-def downs(cells: int, down: int) -> Row:
-    """What ``under`` has of the lower cap, for each i."""
-    n = cells - 1
-    return [comb(down + n - i, n - i) for i in range(cells)]
-
-
-def ups_beyond(cells: int, left: int) -> Row:
-    """What ``tail_under`` has of an upper cap of the margin, one and ``left``; beside ``downs`` of one cell less."""
+def tail_factor(cells: int, values: int) -> Factor:
+    """How many tables under caps have a first cell over a margin; the first of the upper caps is the margin and 1."""
     n = cells - 2
-    return [comb(n, i) * comb(left + 1, i + 1) for i in range(cells - 1)]
+    ups = [[comb(n, i) * comb(left + 1, i + 1) for i in range(cells - 1)] for left in range(values)]
+    return ups, [_downs(cells - 1, down) for down in range(values)], 1
 
 
-def ups_squared(cells: int, cap: int) -> Row:
-    """What ``squares_under`` has of one cap for a cell on its side of 0; beside ``downs`` of one cell less."""
+def squares_factor(cells: int, values: int) -> Factor:
+    """The sum over tables under caps of the square of the first cell: of those above 0, and of those below."""
     n = cells - 2
-    return [comb(n, i) * (comb(cap, i + 1) + 3 * comb(cap, i + 2) + 2 * comb(cap, i + 3)) for i in range(cells - 1)]
+    squares = [
+        [comb(n, i) * (comb(cap, i + 1) + 3 * comb(cap, i + 2) + 2 * comb(cap, i + 3)) for i in range(cells - 1)]
+        for cap in range(values)
+    ]
+    others = [_downs(cells - 1, cap) for cap in range(values)]
+    above = [one + other for one, other in zip(squares, others, strict=True)]
+    return above, [other + one for one, other in zip(squares, others, strict=True)], 1
 
 
 def product_under(factors: Sequence[Factor], up: int, down: int) -> int:
@@ -100,12 +81,22 @@ def sums_over_caps(factors: Sequence[Factor], values: int) -> list[int]:
     return [sum(product_under(factors, up, total - up) for up in range(total + 1)) for total in range(values)]
 
 
-def factors_of(sizes: Sequence[int], values: int, start: int = 0) -> list[Factor]:
-    """``tables_under`` as factors, for so many lower caps, and twice as many upper ones from a start on."""
+def factors_of(sizes: Sequence[int], ups: Sequence[int], downs: Sequence[int]) -> list[Factor]:
+    """``tables_under`` as factors, for these upper and these lower caps."""
     return [
-        ([ups(n, start + up) for up in range(2 * values)], [downs(n, down) for down in range(values)], sizes.count(n))
-        for n in sorted(set(sizes))
+        ([_ups(n, up) for up in ups], [_downs(n, down) for down in downs], sizes.count(n)) for n in sorted(set(sizes))
     ]
+
+
+def _ups(cells: int, up: int) -> Row:
+    """What ``under`` has of the upper cap, for each i."""
+    return [comb(cells - 1, i) * comb(up, i) for i in range(cells)]
+
+
+def _downs(cells: int, down: int) -> Row:
+    """What ``under`` has of the lower cap, for each i."""
+    n = cells - 1
+    return [comb(down + n - i, n - i) for i in range(cells)]
 
 
 def _paired(own: Row, other: Row) -> int:
@@ -125,7 +116,7 @@ def numerator_of(sizes: tuple[int, ...]) -> tuple[int, ...]:
     is negative (Stanley 1980: they are the h*-vector of a lattice polytope).
     """
     dimension = dimension_of(sizes)
-    values = sums_over_caps(factors_of(sizes, dimension), dimension)
+    values = sums_over_caps(factors_of(sizes, range(dimension), range(dimension)), dimension)
     for _ in range(dimension + 1):
         values = [after - before for before, after in pairwise([0, *values])]
     return tuple(values)

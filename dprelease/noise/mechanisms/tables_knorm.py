@@ -27,15 +27,14 @@ from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.mechanisms.knorm import least_margin, saturated
 from dprelease.noise.mechanisms.lattice_tables import (
     dimension_of,
-    downs,
     factors_of,
     numerator_of,
     point_under,
     product_under,
+    squares_factor,
     sums_over_caps,
     tables_under,
-    ups_beyond,
-    ups_squared,
+    tail_factor,
 )
 from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
 from dprelease.privacy.event import KNorm
@@ -126,14 +125,14 @@ class TablesLaw:
     def _cell_tail(self, cells: int, margin: int) -> Any:
         """Twice the sum over caps from (margin + 1, 0) on of exp(-(up + down) / scale) times the tables over it."""
         start, values = margin + 1, dimension_of(self.sizes) + 1
-        own = [ups_beyond(cells, up) for up in range(values)], [downs(cells - 1, down) for down in range(values)], 1
-        found = self._series(sums_over_caps([own, *factors_of(_without(self.sizes, cells), values, start)], values))
+        others = factors_of(_without(self.sizes, cells), range(start, start + values), range(values))
+        found = self._series(sums_over_caps([tail_factor(cells, values), *others], values))
         return 2 * found * CONTEXT.exp(-self._rate * start) / self._all
 
     def _total_tail(self, margin: int) -> Any:
         """Twice the sum over totals j > margin and caps (j + down, down), by differences in both."""
         q, degree, start = CONTEXT.exp(-self._rate), dimension_of(self.sizes), margin + 1
-        rows = factors_of(self.sizes, degree, start)
+        rows = factors_of(self.sizes, range(start, start + 2 * degree), range(degree))
         columns = [
             forward_differences([product_under(rows, j + down, down) for down in range(degree)]) for j in range(degree)
         ]
@@ -252,7 +251,7 @@ def _law(scale: Fraction, sizes: tuple[int, ...]) -> TablesLaw:
 @lru_cache(maxsize=256)
 def _counts(sizes: tuple[int, ...]) -> tuple[int, ...]:
     values = dimension_of(sizes) + 1
-    return tuple(sums_over_caps(factors_of(sizes, values), values))
+    return tuple(sums_over_caps(factors_of(sizes, range(values), range(values)), values))
 
 
 @lru_cache(maxsize=256)
@@ -261,16 +260,14 @@ def _total_squares(sizes: tuple[int, ...]) -> tuple[int, ...]:
     values = dimension_of(sizes) + 3
     caps = range(values)
     own = [[up * up, -2 * up, 1] for up in caps], [[1, down, down * down] for down in caps], 1
-    return tuple(sums_over_caps([own, *factors_of(sizes, values)], values))
+    return tuple(sums_over_caps([own, *factors_of(sizes, caps, caps)], values))
 
 
 @lru_cache(maxsize=256)
 def _cell_squares(sizes: tuple[int, ...], cells: int) -> tuple[int, ...]:
-    """Of cells above 0 and of those below 0, a row after the other."""
     values = dimension_of(sizes) + 3
-    squared, other = ([row(n, cap) for cap in range(values)] for row, n in ((ups_squared, cells), (downs, cells - 1)))
-    own = [a + b for a, b in zip(squared, other, strict=True)], [b + a for a, b in zip(squared, other, strict=True)], 1
-    return tuple(sums_over_caps([own, *factors_of(_without(sizes, cells), values)], values))
+    others = factors_of(_without(sizes, cells), range(values), range(values))
+    return tuple(sums_over_caps([squares_factor(cells, values), *others], values))
 
 
 def _without(sizes: Sequence[int], cells: int) -> list[int]:

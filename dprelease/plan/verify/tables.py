@@ -43,15 +43,15 @@ class TablesNoise:
         self._sizes, self._degree = tuple(sizes), sum(n - 1 for n in sizes)
         self._rate = 1 / float(scale)
         self._one = -math.log(math.expm1(self._rate))
-        caps = _product(self._sizes, self._degree)
+        steps = _differences(_product(self._sizes, self._degree))
         # Taken off all logarithms: the largest term of this sum, which may be beyond any float.
         self._beside = max(
             math.log(number) + self._one * (i + j)
-            for i, row in enumerate(_differences(caps))
+            for i, row in enumerate(steps)
             for j, number in enumerate(row)
             if number > 0
         )
-        self._all = self._mean(caps)
+        self._all = self._summed(steps)
 
     def total_variance(self) -> float:
         """Of the sum of the noise in any table."""
@@ -93,9 +93,13 @@ class TablesNoise:
 
     def _mean(self, values: Grid) -> float:
         """Of a polynomial in two independent geometric variables."""
+        return self._summed(_differences(values))
+
+    def _summed(self, steps: Grid) -> float:
+        """The same by its differences."""
         return math.fsum(
             _term(number, self._one * (i + j) - self._beside)
-            for i, row in enumerate(_differences(values))
+            for i, row in enumerate(steps)
             for j, number in enumerate(row)
             if number
         )
