@@ -148,14 +148,14 @@ def key_places(column: Column, values: Any) -> Any:
     """
     kind = pa.type_for_alias(narrow(column.cells))
     ends, none = _run(column), column.null
-    if ends is not None and not values.null_count:
+    if ends is not None:
         # One subtraction, modulo 2^64: what is below the first key comes out above all places, as what is behind them.
-        beyond = (values.to_numpy() - np.int64(ends[0])).view(np.uint64)
+        known = values.fill_null(0) if values.null_count else values
+        beyond = (known.to_numpy() - np.int64(ends[0])).view(np.uint64)
         outside = beyond > np.uint64(ends[1] - ends[0])
+        if values.null_count:
+            outside |= values.is_null().to_numpy(zero_copy_only=False)
         places = pa.array(beyond.astype(kind.to_pandas_dtype()), mask=outside if outside.any() else None)
-    elif ends is not None:
-        inside = pc.and_(pc.less_equal(pa.scalar(ends[0], pa.int64()), values), pc.less_equal(values, ends[1]))
-        places = pc.subtract(pc.if_else(inside, values, None), ends[0]).cast(kind)
     else:
         codes = _codes(column)
         keys, numbers = pa.array(list(codes), ARROW[column.type]), pa.array(codes.values(), kind)

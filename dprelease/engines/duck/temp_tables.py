@@ -106,9 +106,7 @@ class Stage:
     def keep(self, rows: Any) -> Any:
         """Compute an Ibis table now, so that every later step reads the same rows."""
         # Not through Ibis: it would cast sums of 128 bits to the 64 that it takes them for, which can fail.
-        name = self._new_name()
-        self._backend.con.execute(f"CREATE TABLE {_quoted(name)} AS {self._backend.compile(rows)}")
-        return self._backend.table(name)
+        return self.keep_query(self._backend.compile(rows), ())
 
     def keep_query(self, query: str, values: Sequence[str]) -> Any:
         """The same of SQL that was made by us alone, with its parameters: of these no text is made."""
