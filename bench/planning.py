@@ -28,6 +28,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from dprelease.cli import COLLECTED_AFTER
 from dprelease.errors import DpReleaseError
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account
@@ -212,7 +213,7 @@ def by_size(wanted: list[int], accounts: Sequence[Asked]) -> None:
 
 
 def _as_the_command() -> None:
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(*COLLECTED_AFTER)
     phases(conditions(3, different=True), "zcdp")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Catalog, Column, Range, Source, Table
+from dprelease.catalog.table import Catalog, Column, Range, Source, Table, TableBounds
 from dprelease.engines import ENGINES, Engine
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, open_exact, open_histogram, open_keys
 
@@ -32,6 +32,20 @@ PEOPLE = Table(
         Column(name="pay", type="integer", range=integers(0, 1000)),
     ),
 )
+VISITED = Table(
+    name="t",
+    account="a",
+    source=Source(file="rows-*.parquet", format="parquet"),
+    columns=(
+        Column(name="id", type="text"),
+        Column(name="sex", type="integer", keys=(0, 1)),
+        Column(name="n", type="integer"),
+    ),
+    unit_id="id",
+    bounds=TableBounds(max_rows=3),
+)
+"""Rows of units in several files of Parquet, for engines that read them in parts."""
+
 ASKED = (COUNT, Quantity(kind="nonnull", column="pay"), Quantity(kind="sum", column="pay", low=0, high=1000))
 BY = ("sex", "town")
 

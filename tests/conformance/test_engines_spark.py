@@ -23,7 +23,7 @@ from dprelease.engines.spark import splits, tasks
 from dprelease.engines.spark.engine import SparkEngine
 from dprelease.engines.spark.settings import OURS, asked_for, refuse_unsafe
 from dprelease.errors import BrokenPromiseError, EngineError, NotEnoughMemory, Unsupported
-from tests.conformance.people import opened
+from tests.conformance.people import VISITED, opened
 from tests.conformance.plain_cluster import PlainCluster
 from tests.conformance.test_engines_parts import LAWS
 from tests.tiers import few
@@ -61,19 +61,7 @@ def _table(folder: Path, **more: Any) -> Table:
         rows = range(100 * file, 100 * file + 100)
         columns = {"id": [f"u{at * 7 % 40}" for at in rows], "sex": [at % 2 for at in rows], "n": list(rows)}
         pq.write_table(pa.table(columns), folder / f"rows-{file}.parquet", row_group_size=30)
-    return Table(
-        name="t",
-        account="a",
-        source=Source(file="rows-*.parquet", format="parquet"),
-        columns=(
-            Column(name="id", type="text"),
-            Column(name="sex", type="integer", keys=(0, 1)),
-            Column(name="n", type="integer"),
-        ),
-        unit_id="id",
-        bounds=TableBounds(max_rows=3),
-        **more,
-    )
+    return VISITED.model_copy(update=more)
 
 
 def _asked(folder: Path, table: Table, kind: str = "spark") -> list[Any]:

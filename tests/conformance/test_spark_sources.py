@@ -18,28 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.table import Catalog, Column, DeltaSource, Source, Table, TableBounds, TimeFilter
+from dprelease.catalog.table import Catalog, Column, DeltaSource, Source, Table, TimeFilter
 from dprelease.engines import ENGINES
 from dprelease.engines.spark import engine as room
 from dprelease.engines.spark import splits
 from dprelease.errors import EngineError
-from tests.conformance.people import opened
+from tests.conformance.people import VISITED, opened
 from tests.conformance.plain_cluster import PlainCluster
 from tests.object_store import Bucket, ObjectStore, object_store
 
 SECRET = bytes(range(32))
-TABLE = Table(
-    name="t",
-    account="a",
-    source=Source(file="rows-*.parquet", format="parquet"),
-    columns=(
-        Column(name="id", type="text"),
-        Column(name="sex", type="integer", keys=(0, 1)),
-        Column(name="n", type="integer"),
-    ),
-    unit_id="id",
-    bounds=TableBounds(max_rows=3),
-)
 DAYS = [
     (date(2024, 1, 1), date(2024, 2, 1)),
     (date(2024, 2, 1), date(2024, 3, 1)),
@@ -81,13 +69,13 @@ def store(tmp_path: Path) -> Iterator[ObjectStore]:
         yield found
 
 
-STORED = TABLE.model_copy(update={"source": Source(file="s3://office/people/rows-*.parquet", format="parquet")})
+STORED = VISITED.model_copy(update={"source": Source(file="s3://office/people/rows-*.parquet", format="parquet")})
 
 
 def test_tasks_read_the_objects_of_a_store(store: ObjectStore, tmp_path: Path, cluster: PlainCluster) -> None:
     """Opened by each of them from what it was sent; a task that is done again reads the same."""
     cluster.again = True
-    assert asked("spark", tmp_path, STORED, store.environment) == asked("duckdb", tmp_path, TABLE)
+    assert asked("spark", tmp_path, STORED, store.environment) == asked("duckdb", tmp_path, VISITED)
 
 
 @pytest.mark.parametrize("versioned", [False, True])
@@ -135,8 +123,8 @@ def lake(tmp_path: Path) -> Table:
         )
     deltalake.DeltaTable(place).delete("n > 20")
     town = Column(name="town", type="text", keys=("x", "y"), partition=True)
-    return TABLE.model_copy(
-        update={"source": DeltaSource(file="lake", version=1), "columns": (*TABLE.columns, town), "bounds": None}
+    return VISITED.model_copy(
+        update={"source": DeltaSource(file="lake", version=1), "columns": (*VISITED.columns, town), "bounds": None}
     )
 
 
