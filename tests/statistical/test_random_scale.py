@@ -16,7 +16,7 @@ from dprelease.noise.mechanisms.random_scale import RandomScaleLaw, RandomScaleM
 
 ALPHA = 1e-10
 SCALE = Fraction(5000)
-COUNTS, CELLS = 40, 20_000
+COUNTS, CELLS = 40, 30_000  # of 20,000 the mean's wrong laws would pass once in 10^5 runs
 Floats = npt.NDArray[np.float64]
 
 

@@ -51,7 +51,7 @@ def check(found: Tallies) -> None:
     assert len(found) <= 30
     for key, tally in found.items():
         assert tally.numbers > 0
-        if tally.kind in ("mean", "ratio"):  # the margin is that of the longer side
+        if tally.kind in ("mean", "ratio", "variance", "stddev"):  # the margin is that of the longer side
             assert tally.held[1.0] <= tally.around, key
         else:
             assert tally.held[1.0] >= tally.around, key
