@@ -102,8 +102,8 @@ def test_an_attribute_of_any_of_the_tables_is_read() -> None:
         ((6, 6), "[1]", "laplace"),  # asked for
         ((6, 6), "[1, 2]", "auto"),  # one table has a column of another
         ((6,), "[1]", "auto"),  # one table
-        ((22, 22, 23), "[0, 1]", "auto"),  # a dimension of 65, and a margin for the total
-        ((41, 41), "[1]", "auto"),  # a dimension of 81, and more than 40 cells
+        ((33, 33, 33), "[0, 1]", "auto"),  # a dimension of 97, and a margin for the total
+        ((92, 91), "[1]", "auto"),  # a dimension of 182, whose square times 92 cells is too much
     ],
 )
 def test_it_is_not_drawn_where_it_cannot_be(sizes: tuple[int, ...], ways: str, noise: str) -> None:
@@ -114,20 +114,22 @@ def test_it_is_not_drawn_where_it_cannot_be(sizes: tuple[int, ...], ways: str, n
 
 def test_the_largest_tables_are_drawn() -> None:
     assert noises(planned((33, 32), "[1]", "{epsilon: 1}")) == {"tables_knorm"}
-    assert is_drawn((24, 41), total=True)
-    assert not is_drawn((25, 41), total=False)
-    assert not is_drawn((26, 40), total=True)
-    assert is_drawn((26, 40), total=False)
-    assert is_drawn((33,) * 4 + (32,), total=False)
-    assert not is_drawn((33,) * 5, total=False)
+    assert is_drawn((32, 65), total=True)
+    assert not is_drawn((33, 65), total=True)
+    assert is_drawn((33, 65), total=False)
+    assert is_drawn((2,) * 319, total=False)
+    assert not is_drawn((2,) * 320, total=False)
+    assert is_drawn((91, 91), total=False)
+    assert not is_drawn((92, 91), total=False)
 
 
 @pytest.mark.slow
-def test_five_tables_of_thirty_cells_have_less_noise_than_a_draw_for_each() -> None:
-    """6.70 by 146 dimensions in the research, where a draw for each, reconciled, has 6.96."""
-    made = planned((30,) * 5, "[1]", "{epsilon: 1}")
+@pytest.mark.parametrize(("tables", "least"), [(5, 6.7008), (10, 13.0192)])
+def test_tables_of_thirty_cells_have_less_noise_than_a_draw_for_each(tables: int, least: float) -> None:
+    """Five have 6.70 in the research, and a draw for each, reconciled, 6.96; ten are within a hundredth of 12.89."""
+    made = planned((30,) * tables, "[1]", "{epsilon: 1, delta: 1e-6}")
     assert noises(made) == {"tables_knorm"}
-    assert error(made) < 6.7008
+    assert error(made) < least
     verify(made)
 
 

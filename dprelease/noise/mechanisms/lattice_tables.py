@@ -10,7 +10,8 @@ binomials without a minus sign; docs/proofs/joint-tables.md has every step. Inte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import comb, prod
@@ -20,19 +21,18 @@ from dprelease.noise.native.entropy import Below
 
 __all__ = [
     "dimension_of",
-    "factors_of",
     "numerator_of",
     "point_under",
-    "product_under",
-    "squares_factor",
+    "rows_under",
+    "squares_rows",
     "sums_over_caps",
+    "sums_under",
     "tables_under",
-    "tail_factor",
+    "tail_rows",
     "under",
 ]
 
 Row = list[int]
-Factor = tuple[Sequence[Row], Sequence[Row], int]
 
 
 def under(cells: int, up: int, down: int) -> int:
@@ -46,14 +46,14 @@ def tables_under(sizes: Sequence[int], up: int, down: int) -> int:
     return prod(known[n] for n in sizes)
 
 
-def tail_factor(cells: int, values: int) -> Factor:
+def tail_rows(cells: int, values: int) -> list[Row]:
     """How many tables under caps have a first cell over a margin; the first of the upper caps is the margin and 1."""
     n = cells - 2
     ups = [[comb(n, i) * comb(left + 1, i + 1) for i in range(cells - 1)] for left in range(values)]
-    return ups, [_downs(cells - 1, down) for down in range(values)], 1
+    return _triangle(ups, [_downs(cells - 1, down) for down in range(values)])
 
 
-def squares_factor(cells: int, values: int) -> Factor:
+def squares_rows(cells: int, values: int) -> list[Row]:
     """The sum over tables under caps of the square of the first cell: of those above 0, and of those below."""
     n = cells - 2
     squares = [
@@ -62,30 +62,61 @@ def squares_factor(cells: int, values: int) -> Factor:
     ]
     others = [_downs(cells - 1, cap) for cap in range(values)]
     above = [one + other for one, other in zip(squares, others, strict=True)]
-    return above, [other + one for one, other in zip(squares, others, strict=True)], 1
+    return _triangle(above, [other + one for one, other in zip(squares, others, strict=True)])
 
 
-def product_under(factors: Sequence[Factor], up: int, down: int) -> int:
-    """A product of numbers of the kinds above.
+def rows_under(sizes: Sequence[int], caps: Iterable[tuple[int, int]]) -> list[Row]:
+    """How many tuples of tables of these sizes fit under caps: what a law is summed from, and no sampler asks.
 
     Args:
-        factors: Of each, its row for every upper cap, that for every lower cap, and how often it is multiplied.
-        up: Which row of the first ones.
-        down: Which of the second ones.
+        sizes: The number of cells of each table.
+        caps: Of each row its upper cap, and for how many lower caps, 0 and more, it is.
     """
-    return prod(_paired(own[up], other[down]) ** times for own, other, times in factors)
+    found = [(up, [1] * length) for up, length in caps]
+    for cells, times in Counter(sizes).items():
+        one = _one_table(cells)
+        found = [(up, [a * b**times for a, b in zip(row, one.row(up, len(row)), strict=False)]) for up, row in found]
+    return [row for _, row in found]
 
 
-def sums_over_caps(factors: Sequence[Factor], values: int) -> list[int]:
-    """For S = 0, 1, ...: the sum over caps (up, S - up) of such a product. It takes as many rows of each kind."""
-    return [sum(product_under(factors, up, total - up) for up in range(total + 1)) for total in range(values)]
+def sums_over_caps(rows: Sequence[Row], others: Sequence[Row]) -> list[int]:
+    """For S = 0, 1, ...: the sum over caps (up, S - up) of the products of two such numbers."""
+    values = len(rows)
+    return [sum(rows[up][total - up] * others[up][total - up] for up in range(total + 1)) for total in range(values)]
 
 
-def factors_of(sizes: Sequence[int], ups: Sequence[int], downs: Sequence[int]) -> list[Factor]:
-    """``tables_under`` as factors, for these upper and these lower caps."""
-    return [
-        ([_ups(n, up) for up in ups], [_downs(n, down) for down in downs], sizes.count(n)) for n in sorted(set(sizes))
-    ]
+def sums_under(sizes: Sequence[int], values: int) -> list[int]:
+    """For S = 0, 1, ...: how many tuples fit under the caps (up, S - up), each counted under each of them."""
+    rows = rows_under(sizes, ((up, values - up) for up in range(values)))
+    return sums_over_caps(rows, [[1] * len(row) for row in rows])
+
+
+class _OneTable:
+    """How many tables of so many cells fit under caps, by upper cap; laws ask for the same ones again and again."""
+
+    def __init__(self, cells: int) -> None:
+        self._cells, self._known, self._lower = cells, dict[int, Row](), list[Row]()
+
+    def row(self, up: int, length: int) -> Row:
+        """For that upper cap and so many lower caps, or more; rows are replaced and never changed."""
+        known = self._known.get(up, [])
+        if len(known) < length:
+            if len(self._lower) < length:
+                self._lower = [_downs(self._cells, down) for down in range(length)]
+            own = _ups(self._cells, up)
+            known = [*known, *(_paired(own, other) for other in self._lower[len(known) : length])]
+            self._known[up] = known
+        return known
+
+
+@lru_cache(maxsize=16)
+def _one_table(cells: int) -> _OneTable:
+    return _OneTable(cells)
+
+
+def _triangle(ups: Sequence[Row], downs: Sequence[Row]) -> list[Row]:
+    """Products of a row for each upper cap and one for each lower cap, where both add up to less than there are."""
+    return [[_paired(own, other) for other in downs[: len(ups) - at]] for at, own in enumerate(ups)]
 
 
 def _ups(cells: int, up: int) -> Row:
@@ -116,7 +147,7 @@ def numerator_of(sizes: tuple[int, ...]) -> tuple[int, ...]:
     is negative (Stanley 1980: they are the h*-vector of a lattice polytope).
     """
     dimension = dimension_of(sizes)
-    values = sums_over_caps(factors_of(sizes, range(dimension), range(dimension)), dimension)
+    values = sums_under(sizes, dimension)
     for _ in range(dimension + 1):
         values = [after - before for before, after in pairwise([0, *values])]
     return tuple(values)

@@ -27,14 +27,14 @@ from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.mechanisms.knorm import least_margin, saturated
 from dprelease.noise.mechanisms.lattice_tables import (
     dimension_of,
-    factors_of,
     numerator_of,
     point_under,
-    product_under,
-    squares_factor,
+    rows_under,
+    squares_rows,
     sums_over_caps,
+    sums_under,
     tables_under,
-    tail_factor,
+    tail_rows,
 )
 from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
 from dprelease.privacy.event import KNorm
@@ -43,8 +43,8 @@ from dprelease.privacy.rounding import CONTEXT, real
 
 __all__ = ["TablesKNorm", "TablesLaw", "TablesSampler", "is_drawn"]
 
-_EASY = 64  # dimensions
-_MOST_DIMENSION, _MOST_CELLS = 160, 40
+_EASY = 96  # dimensions
+_MOST_DIMENSION, _MOST_WORK = 320, 3_000_000
 
 # Everything that is summed is positive, so that a few hundred operations in 60 digits stay far inside this.
 _PAD = CONTEXT.mpf(10) ** -50
@@ -125,17 +125,15 @@ class TablesLaw:
     def _cell_tail(self, cells: int, margin: int) -> Any:
         """Twice the sum over caps from (margin + 1, 0) on of exp(-(up + down) / scale) times the tables over it."""
         start, values = margin + 1, dimension_of(self.sizes) + 1
-        others = factors_of(_without(self.sizes, cells), range(start, start + values), range(values))
-        found = self._series(sums_over_caps([tail_factor(cells, values), *others], values))
+        others = rows_under(_without(self.sizes, cells), ((start + left, values - left) for left in range(values)))
+        found = self._series(sums_over_caps(_tail_rows(cells, values), others))
         return 2 * found * CONTEXT.exp(-self._rate * start) / self._all
 
     def _total_tail(self, margin: int) -> Any:
         """Twice the sum over totals j > margin and caps (j + down, down), by differences in both."""
         q, degree, start = CONTEXT.exp(-self._rate), dimension_of(self.sizes), margin + 1
-        rows = factors_of(self.sizes, range(start, start + 2 * degree), range(degree))
-        columns = [
-            forward_differences([product_under(rows, j + down, down) for down in range(degree)]) for j in range(degree)
-        ]
+        rows = rows_under(self.sizes, ((start + more, min(more + 1, degree)) for more in range(2 * degree - 1)))
+        columns = [forward_differences([rows[j + down][down] for down in range(degree)]) for j in range(degree)]
         each, both = 1 / -CONTEXT.expm1(-self._rate), 1 / -CONTEXT.expm1(-2 * self._rate)
         weights = [each * (q * each) ** j for j in range(degree)]
         found = CONTEXT.mpf(0)
@@ -186,7 +184,7 @@ class TablesSampler:
 
 
 def is_drawn(sizes: Sequence[int], *, total: bool) -> bool:
-    """Whether a plan draws such tables: whether their exact margins take less than a second.
+    """Whether a plan draws such tables: whether their exact margins take about a second or less.
 
     The work for margins of cells goes with the square of the dimension and the cells of the largest table; that for
     margins of the total with the third power of the dimension.
@@ -196,7 +194,8 @@ def is_drawn(sizes: Sequence[int], *, total: bool) -> bool:
         total: Whether margins of the total are wanted.
     """
     dimension = dimension_of(sizes)
-    return dimension <= _EASY or (not total and dimension <= _MOST_DIMENSION and max(sizes) <= _MOST_CELLS)
+    easy = dimension <= _MOST_DIMENSION and dimension**2 * max(sizes) <= _MOST_WORK
+    return dimension <= _EASY or (easy and not total)
 
 
 class TablesKNorm:
@@ -250,24 +249,30 @@ def _law(scale: Fraction, sizes: tuple[int, ...]) -> TablesLaw:
 
 @lru_cache(maxsize=256)
 def _counts(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    values = dimension_of(sizes) + 1
-    return tuple(sums_over_caps(factors_of(sizes, range(values), range(values)), values))
+    return tuple(sums_under(sizes, dimension_of(sizes) + 1))
 
 
 @lru_cache(maxsize=256)
 def _total_squares(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """(up - down)^2 is a product of rows, too: up^2 - 2 up down + down^2."""
     values = dimension_of(sizes) + 3
-    caps = range(values)
-    own = [[up * up, -2 * up, 1] for up in caps], [[1, down, down * down] for down in caps], 1
-    return tuple(sums_over_caps([own, *factors_of(sizes, caps, caps)], values))
+    squares = [[(up - down) ** 2 for down in range(values - up)] for up in range(values)]
+    return tuple(sums_over_caps(squares, _rows(sizes, values)))
 
 
 @lru_cache(maxsize=256)
 def _cell_squares(sizes: tuple[int, ...], cells: int) -> tuple[int, ...]:
     values = dimension_of(sizes) + 3
-    others = factors_of(_without(sizes, cells), range(values), range(values))
-    return tuple(sums_over_caps([squares_factor(cells, values), *others], values))
+    return tuple(sums_over_caps(squares_rows(cells, values), _rows(_without(sizes, cells), values)))
+
+
+@lru_cache(maxsize=8)
+def _tail_rows(cells: int, values: int) -> list[list[int]]:
+    """A search for a margin asks for them at every step."""
+    return tail_rows(cells, values)
+
+
+def _rows(sizes: Sequence[int], values: int) -> list[list[int]]:
+    return rows_under(sizes, ((up, values - up) for up in range(values)))
 
 
 def _without(sizes: Sequence[int], cells: int) -> list[int]:

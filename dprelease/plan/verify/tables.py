@@ -4,10 +4,11 @@ Tables of one sum fit under caps (up, down) where their sum is up - down and no 
 more than down. Their number f is a product over tables, and that of one table grows by a cell as W'(up, down) = W(up,
 down) + sum over k >= 1 of W(up - k, down) + W(up, down - k): the new cell is 0, k or -k. The noise has the law of
 tables under caps with the weight f(up, down) q^(up + down), q = exp(-1 / scale): summed over all caps that fit tables
-it is q^norm / (1 - q^2). So every expectation is one of a polynomial in two independent geometric variables, and that
-of C(up, i) C(down, j) is (q / (1 - q))^(i + j). Whole numbers up to there, floats after.
+it is q^norm / (1 - q^2). So every expectation is one of a polynomial in two independent geometric variables. Added up
+where both have the sum S it is a polynomial in S, and sum over S of C(S, j) q^S = q^j / (1 - q)^(j + 1). Whole numbers
+up to there, floats after.
 
-Nothing here calls the mechanism; ``noise.mechanisms.tables_knorm`` has closed forms and sums along radii.
+Nothing here calls the mechanism; ``noise.mechanisms.tables_knorm`` has closed forms for all numbers of tables.
 """
 
 from __future__ import annotations
@@ -41,41 +42,38 @@ class TablesNoise:
 
     def __init__(self, scale: Fraction, sizes: Sequence[int]) -> None:
         self._sizes, self._degree = tuple(sizes), sum(n - 1 for n in sizes)
+        self._last = self._degree + 3  # squares and the sum over caps that have one sum make three degrees more
         self._rate = 1 / float(scale)
         self._one = -math.log(math.expm1(self._rate))
-        steps = _differences(_product(self._sizes, self._degree))
+        steps = _line(_along(_product(self._sizes, self._last)))
         # Taken off all logarithms: the largest term of this sum, which may be beyond any float.
-        self._beside = max(
-            math.log(number) + self._one * (i + j)
-            for i, row in enumerate(steps)
-            for j, number in enumerate(row)
-            if number > 0
-        )
+        self._beside = max(math.log(number) + self._one * j for j, number in enumerate(steps) if number > 0)
         self._all = self._summed(steps)
 
     def total_variance(self) -> float:
         """Of the sum of the noise in any table."""
-        found = _product(self._sizes, self._degree + 2)
+        found = _product(self._sizes, self._last)
         return self._mean(_each(found, lambda up, down, number: (up - down) ** 2 * number)) / self._all
 
     def cell_variance(self, cells: int) -> float:
         """Of a cell of a table with so many."""
-        size = self._degree + 2
-        fewer = _counted(cells - 1, size)
+        fewer = _counted(cells - 1, self._last)
         below = [_squares(row) for row in fewer]
-        above = [_squares(list(column)) for column in zip(*fewer, strict=True)]
-        own = [[above[down][up] + below[up][down] for down in range(size + 1 - up)] for up in range(size + 1)]
-        others = _product(_without(self._sizes, cells), size)
-        return self._mean(_each(own, lambda up, down, number: number * others[up][down])) / self._all
+        above = [_squares(column) for column in _turned(fewer)]
+        others = _product(_without(self._sizes, cells), self._last)
+        own = _each(others, lambda up, down, number: (above[down][up] + below[up][down]) * number)
+        return self._mean(own) / self._all
 
     def cell_tail(self, cells: int, margin: int) -> float:
         """The probability that a cell is further away from 0 than the margin: twice that of one side."""
-        size, start = self._degree + 1, margin + 1
-        fewer = _counted(cells - 1, size)
-        over = [*accumulate(fewer, lambda one, other: [a + b for a, b in zip(one, other, strict=True)])]
-        others = _moved(_without(self._sizes, cells), [(start, size)] * (size + 1))
-        found = self._mean(_each(over, lambda up, down, number: number * others[down][up]))
-        return 2 * math.exp(-self._rate * start) * found / self._all
+        last, start = self._degree + 1, margin + 1
+        fewer = _turned(_counted(cells - 1, self._last))
+        over = _turned(
+            [list(accumulate(column)) for column in fewer]
+        )  # of those with the caps (up, down) up to this up
+        others = _moved(_without(self._sizes, cells), [(start, last - down) for down in range(last + 1)])
+        values = [[over[up][down] * others[down][up] for down in range(last + 1 - up)] for up in range(last + 1)]
+        return 2 * math.exp(-self._rate * start) * self._mean(values) / self._all
 
     def total_tail(self, margin: int) -> float:
         """The same of the total: the upper cap is the lower one, the margin and 1, and more."""
@@ -88,21 +86,16 @@ class TablesNoise:
             for more, number in enumerate(row)
             if number
         )
-        # the sum of q^(2 down) over all beside that of q^down
-        return 2 * math.exp(-self._rate * start) * found / (1 + math.exp(-self._rate)) / self._all
+        # the sum of q^(2 down) over all
+        return 2 * math.exp(-self._rate * start) * found / -math.expm1(-2 * self._rate) / self._all
 
     def _mean(self, values: Grid) -> float:
-        """Of a polynomial in two independent geometric variables."""
-        return self._summed(_differences(values))
+        """Of a polynomial in two independent geometric variables, up to a factor."""
+        return self._summed(_line(_along(values)))
 
-    def _summed(self, steps: Grid) -> float:
-        """The same by its differences."""
-        return math.fsum(
-            _term(number, self._one * (i + j) - self._beside)
-            for i, row in enumerate(steps)
-            for j, number in enumerate(row)
-            if number
-        )
+    def _summed(self, steps: Sequence[int]) -> float:
+        """The sum of the steps times (q / (1 - q))^j: 1 - q times that of a polynomial in S with these differences."""
+        return math.fsum(_term(number, self._one * j - self._beside) for j, number in enumerate(steps) if number)
 
 
 def taken_together(workload: Workload, steps: Mapping[str, Measured], sizes: Sequence[int]) -> list[WorkloadDraw]:
@@ -172,26 +165,36 @@ def _without(sizes: Sequence[int], one: int) -> tuple[int, ...]:
     return tuple(left)
 
 
-@lru_cache(maxsize=64)
-def _counted(cells: int, size: int) -> Grid:
-    """How many tables of so many cells fit under each pair of caps up to a size: one cell after the other."""
-    found = [[1] * (size + 1) for _ in range(size + 1)]
-    for _ in range(cells - 1):
-        fresh = [[0] * (size + 1) for _ in range(size + 1)]
-        above = [0] * (size + 1)
-        for up in range(size + 1):
-            left = 0
-            for down in range(size + 1):
-                fresh[up][down] = found[up][down] + above[down] + left
-                left += found[up][down]
-            above = [one + other for one, other in zip(above, found[up], strict=True)]
-        found = fresh
+@lru_cache(maxsize=4)
+def _counted(cells: int, last: int) -> Grid:
+    """How many tables of so many cells fit under each pair of caps with a sum up to the last: cell after cell."""
+    if cells == 1:
+        return [[1] * (last + 1 - up) for up in range(last + 1)]
+    found, above = list[list[int]](), [0] * (last + 1)
+    for row in _counted(cells - 1, last):
+        found.append([sum(each) for each in zip(row, above, accumulate(row, initial=0), strict=False)])
+        above = [one + other for one, other in zip(row, above, strict=False)]
     return found
 
 
-def _product(sizes: Sequence[int], size: int) -> Grid:
-    grids = [_counted(cells, size) for cells in sizes]
-    return [[prod(grid[up][down] for grid in grids) for down in range(size + 1 - up)] for up in range(size + 1)]
+def _product(sizes: Sequence[int], last: int) -> Grid:
+    found = [[1] * (last + 1 - up) for up in range(last + 1)]
+    for cells, times in Counter(sizes).items():
+        found = [
+            [number * one**times for number, one in zip(row, own, strict=True)]
+            for row, own in zip(found, _counted(cells, last), strict=True)
+        ]
+    return found
+
+
+def _along(values: Grid) -> list[int]:
+    """The sums over caps that have one sum, for each sum."""
+    return [sum(values[up][total - up] for up in range(total + 1)) for total in range(len(values))]
+
+
+def _turned(grid: Grid) -> Grid:
+    """By lower cap what was by upper cap."""
+    return [[grid[up][down] for up in range(len(grid) - down)] for down in range(len(grid))]
 
 
 def _each(grid: Grid, number: Callable[[int, int, int], int]) -> Grid:
