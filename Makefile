@@ -57,7 +57,7 @@ test-all: $(VENV)/.dev ## before every merge: check, and every test but the nigh
 	+$(MAKE) -s -j 2 check full
 
 .PHONY: fast full
-fast: export OPENBLAS_NUM_THREADS = 1
+fast full: export OPENBLAS_NUM_THREADS = 1
 fast: $(VENV)/.dev
 	$(PYTEST) $(ENDING) --hypothesis-profile=fast -m "not slow and not nightly"
 
