@@ -152,7 +152,7 @@ def test_the_verifier_finds_the_same_by_its_own_way(sizes: tuple[int, ...], scal
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("sizes", [(2,) * 319, (30,) * 11, (100, 100), (157, 2), (3,) * 159 + (2,)])
+@pytest.mark.parametrize("sizes", [(2,) * 319, (30,) * 10, (91, 91), (3,) * 159 + (2,)])
 @pytest.mark.parametrize("scale", [F(1, 20), F(1), F(37), F(20_000)])
 def test_of_the_largest_tables_too_whose_sums_are_beyond_any_float(sizes: tuple[int, ...], scale: Fraction) -> None:
     check_cells(TablesKNorm().law(scale, sizes), TablesNoise(scale, sizes))
@@ -236,7 +236,7 @@ def test_every_table_under_the_caps_is_drawn_as_often(cells: int, up: int, down:
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 3), (3, 3, 2)])
-@pytest.mark.parametrize("total", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize("total", [0, 1, 2, 5, 7])
 def test_caps_are_drawn_by_their_numbers_of_tables(sizes: tuple[int, ...], total: int) -> None:
     """Sums below the dimension are added up, and those above known by differences."""
     sampler = TablesSampler(F(1), sizes)
