@@ -165,7 +165,7 @@ class Value(BaseModel):
         try:
             known: str = object.__getattribute__(self, "_known_fingerprint")
         except AttributeError:
-            known = fingerprint(self)
+            known = sha256(self.canonical().encode())
             object.__setattr__(self, "_known_fingerprint", known)
         return known
 

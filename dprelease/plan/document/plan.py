@@ -184,6 +184,10 @@ class ReleasePlan(GrownValue):
     geography: tuple[Geography, ...] = ()
     local: LocalLoss | None = None
 
+    def canonical(self) -> str:
+        """Canonical JSON text; written once, for it is reserved, stored, told by its hash and published."""
+        return self.once(GrownValue.canonical)
+
     @property
     def measured(self) -> tuple[Measured, ...]:
         """All that has a measurement: the steps, then the invariants."""
