@@ -339,7 +339,9 @@ class ReleasePlan(GrownValue):
 
 
 def _event(plan: ReleasePlan) -> Composed:
-    return Composed(events=tuple(step.event_under(plan.neighboring) for step in plan.steps))
+    known: dict[Event, Event] = {}  # equal draws are one value, which is counted without looking into it
+    found = (step.event_under(plan.neighboring) for step in plan.steps)
+    return Composed(events=tuple(known.setdefault(each, each) for each in found))
 
 
 def _queries_by_name(plan: ReleasePlan) -> Mapping[str, PlannedQuery]:
