@@ -185,7 +185,7 @@ class ReleasePlan(GrownValue):
     local: LocalLoss | None = None
 
     def canonical(self) -> str:
-        """Canonical JSON text; written once, for it is reserved, stored, told by its hash and published."""
+        """Canonical JSON text, written once: it is reserved, told by its hash and published."""
         return self.once(GrownValue.canonical)
 
     @property
@@ -209,8 +209,7 @@ class ReleasePlan(GrownValue):
 
     def _events_of(self, account: str) -> tuple[Event, ...]:
         tables = {name for name, table in self.catalog.tables.items() if table.account == account}
-        pairs = zip(self.steps, self.events, strict=True)
-        return tuple(event for step, event in pairs if step.aggregate.table in tables)
+        return tuple(e for step, e in zip(self.steps, self.events, strict=True) if step.aggregate.table in tables)
 
     def cost_of(self, account: Account) -> Composed:
         """What the release costs an account, for one step of the account's own relation between data sets.
@@ -236,8 +235,7 @@ class ReleasePlan(GrownValue):
 
     def at_revision(self, number: int) -> ReleasePlan:
         """The plan of a planned revision, 0: of the first publication; all else is the same. `ValueError`: none is."""
-        release = {**self.release.model_dump(), "revision": number}
-        return self.model_copy(update={"release": ReleaseInfo(**release)})
+        return self.model_copy(update={"release": ReleaseInfo(**{**self.release.model_dump(), "revision": number})})
 
     def workload(self, name: str) -> Workload:
         """The workload of that name."""
@@ -339,9 +337,7 @@ class ReleasePlan(GrownValue):
 
 
 def _event(plan: ReleasePlan) -> Composed:
-    known: dict[Event, Event] = {}  # equal draws are one value, which is counted without looking into it
-    found = (step.event_under(plan.neighboring) for step in plan.steps)
-    return Composed(events=tuple(known.setdefault(each, each) for each in found))
+    return Composed.of(step.event_under(plan.neighboring) for step in plan.steps)
 
 
 def _queries_by_name(plan: ReleasePlan) -> Mapping[str, PlannedQuery]:
