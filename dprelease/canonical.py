@@ -87,15 +87,21 @@ def indented(value: Any, *, plain: bool = False) -> str:
 
 
 def _with_lines(value: Any, line: str, quoted: Callable[[str], str]) -> str:
-    if isinstance(value, str):
-        return quoted(value)
     below = line + " "
     if isinstance(value, dict) and value:
-        items = [f"{quoted(key)}: {_with_lines(item, below, quoted)}" for key, item in value.items()]
+        items = [
+            f"{quoted(key)}: {quoted(item) if type(item) is str else _with_lines(item, below, quoted)}"
+            for key, item in value.items()
+        ]
         return f"{{{below}{f',{below}'.join(items)}{line}}}"
     if isinstance(value, list | tuple) and value:
-        return f"[{below}{f',{below}'.join([_with_lines(item, below, quoted) for item in value])}{line}]"
-    return json.dumps(value, allow_nan=False)
+        items = [quoted(item) if type(item) is str else _with_lines(item, below, quoted) for item in value]
+        return f"[{below}{f',{below}'.join(items)}{line}]"
+    if isinstance(value, str):
+        return quoted(value)
+    if type(value) is int:  # what the encoder writes of it, without a call of the encoder
+        return int.__repr__(value)
+    return "null" if value is None else json.dumps(value, allow_nan=False)
 
 
 def sha256(data: bytes) -> str:
@@ -165,7 +171,7 @@ class Value(BaseModel):
         try:
             known: str = object.__getattribute__(self, "_known_fingerprint")
         except AttributeError:
-            known = fingerprint(self)
+            known = sha256(self.canonical().encode())
             object.__setattr__(self, "_known_fingerprint", known)
         return known
 

@@ -204,10 +204,13 @@ class Ledger(Reader):
             LedgerError: One is of a piece of a step, and other data were accepted since this process compared its own.
         """
         hit("commit.begun")
+        opened: dict[tuple[str, str, str], Reservation] = {}  # none of them changes within the transaction
         with self._writing(point="commit") as write:
             for key, measurement in drawn.items():
                 if view.stored(write.rows, key) is None:
-                    live = self._open(write.rows, key.release, key.period, key.plan)
+                    named = (key.release, key.period, key.plan)
+                    if (live := opened.get(named)) is None:
+                        live = opened[named] = self._open(write.rows, *named)
                     self._require_step(write.rows, live, key, measurement)
                     if key.step in self._cut[live.hash]:
                         require_same_data(live, self._read.get(live.hash), view.sources(write.rows, live.sequence))

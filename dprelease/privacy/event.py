@@ -313,6 +313,12 @@ class Composed(Value):
     kind: Literal["composed"] = "composed"
     events: tuple[Event, ...] = ()
 
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Composed:
+        """Equal ones as one value, so that counting them looks into none."""
+        known: dict[Event, Event] = {}
+        return cls(events=tuple(known.setdefault(each, each) for each in events))
+
 
 class Parallel(Value):
     """Each event on its own part of the units: a public rule says, by a unit's content, to which part it belongs.

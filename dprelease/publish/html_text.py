@@ -83,6 +83,8 @@ def _visible(sign: str) -> str:
 
 
 def _finished(value: Any) -> Any:
+    if type(value) is Markup:  # first, for most of what a template writes is one, or a text
+        return value
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

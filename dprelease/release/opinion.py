@@ -13,6 +13,7 @@ does a release go on without it.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import subprocess
@@ -29,6 +30,7 @@ from dprelease.privacy.crosscheck import Figures, Questions, is_installed, load_
 
 __all__ = ["PeerProcess", "answer_questions", "begin_opinion", "figures_beside"]
 
+_COLLECTED_AFTER = (1_000_000, 50, 50)  # loading makes many values, and hardly a circle of unused ones
 LIMIT = 900.0  # seconds for an answer: a thousand different draws take some
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -36,20 +38,26 @@ _START = (
 )
 # Half a second of loading that no question needs: of ``dp_accounting`` its own events, calibrations and mechanisms, of
 # SciPy all but four distributions and one convolution, and what they use; of NumPy what SciPy names and never calls.
+# What SciPy looks through in search of distributions must be no module of the second kind: being looked at is a use.
 _LATE = LateModules(
     packages={
+        "absl.logging": {},
         "dp_accounting": {},
+        "scipy.integrate": {},
+        "scipy.interpolate": {"BSpline": "_bsplines", "interp1d": "_interpolate", "make_interp_spline": "_bsplines"},
+        "scipy.ndimage": {},
+        "scipy.optimize": {"minimize_scalar": "_minimize", "root_scalar": "_root_scalar"},
+        "scipy.signal": {"fftconvolve": "_signaltools"},
+        "scipy.sparse.linalg": {"LinearOperator": "_interface"},
+        "scipy.spatial": {"cKDTree": "_ckdtree"},
         "scipy.stats": {
             "binom": "_discrete_distns",
             "dlaplace": "_discrete_distns",
             "laplace": "_continuous_distns",
             "norm": "_continuous_distns",
         },
-        "scipy.signal": {"fftconvolve": "_signaltools"},
-        "scipy.interpolate": {"BSpline": "_bsplines", "interp1d": "_interpolate"},
-        "scipy.spatial": {},
     },
-    modules=["scipy.optimize", "scipy.integrate", "numpy.ctypeslib", "numpy.f2py", "numpy.testing"],
+    modules=["numpy.ctypeslib", "numpy.f2py", "numpy.ma", "numpy.testing"],
 )
 
 
@@ -209,6 +217,7 @@ def answer_questions() -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
     broken = ""
+    gc.set_threshold(*_COLLECTED_AFTER)
     sys.meta_path.insert(0, _LATE)
     try:
         load_peer()

@@ -277,3 +277,20 @@ def test_no_text_outgrows_its_limit(column: str, step: str) -> None:
             break
         sql = ibis.to_sql(table.select(v=to_ibis(read, table.__getitem__)), dialect="duckdb")
         assert str(sql).count(f'"{column}"') <= read.root.unfolded
+
+
+def test_comparisons_that_were_compiled_before_are_the_same_statement() -> None:
+    """Whatever came before: numbers that are equal and not the same, of one type and of another, are told apart."""
+    types: dict[str, ColumnType] = {"x": "decimal", "n": "integer", "b": "boolean", "s": "text"}
+    table = ibis.table({"x": "float64", "n": "int64", "b": "boolean", "s": "string"}, name="t")
+    texts = (
+        *("x = 0.0", "x = -0.0", "n = 1", "x = 1", "b = TRUE", "s = '1'", "n IN (1, 2)", "x IN (1, 2)"),
+        *("n BETWEEN 1 AND 2", "x IS NULL", "n = 1 AND x < 2.5", "NOT n = 1 OR x = -0.0", "x + 0.0 = 0.0"),
+        *("CAST(x AS TEXT) = '0'", "CASE WHEN n = 1 THEN x ELSE -0.0 END = 0.0"),
+    )
+    known: dict[Node, Any] = {}
+    for text in (*texts, *reversed(texts)):
+        read = parse(text, types)
+        found, anew = to_ibis(read, table.__getitem__, known), to_ibis(read, table.__getitem__)
+        assert ibis.to_sql(table.select(v=found), "duckdb") == ibis.to_sql(table.select(v=anew), "duckdb")
+    assert len(known) == 8

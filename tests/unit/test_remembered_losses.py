@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from dprelease.privacy.accountants import advanced
+from dprelease.privacy.accountants import advanced, pld
 from dprelease.privacy.accountants.advanced import Advanced
 from dprelease.privacy.accountants.basic import Draws
 from dprelease.privacy.event import Composed, DiscreteGaussian, Sensitivity
 from dprelease.privacy.rounding import CONTEXT, floor_shifted, real, upper
-from dprelease.privacy.theorems import loss_bound
+from dprelease.privacy.theorems import inversion, loss_bound
 from dprelease.privacy.theorems.inverse import as_delta
 from dprelease.privacy.theorems.loss_bound import ComposedLoss
 from dprelease.privacy.theorems.total_loss import CellLaw
@@ -53,6 +54,41 @@ def test_a_composed_loss_is_worked_out_once_and_anew_for_other_draws() -> None:
     assert hits == 1
     assert fewer < first
     assert ComposedLoss(parts, failures=((DELTA / 2, 1),)).epsilon(DELTA) > first
+
+
+def test_draws_in_another_order_have_a_curve_of_their_own() -> None:
+    one, other = (pld._losses(Composed(events=tuple(each)))[0] for each in (DRAWS, DRAWS[::-1]))
+
+    assert one is pld._losses(Composed(events=tuple(DRAWS)))[0]
+    assert one is not other
+
+
+def test_neighbouring_points_of_a_curve_share_what_is_integrated() -> None:
+    loss = ComposedLoss(Counter({CellLaw("bell", Fraction(300), 1): 1000}))
+    near = [loss.delta(Fraction(1, 2) + Fraction(k, 10**4)) for k in range(3)]
+    lines = loss._plain.total.contours
+
+    assert len(lines) == 1
+    assert near == [ComposedLoss(loss.parts).delta(Fraction(1, 2) + Fraction(k, 10**4)) for k in range(3)]
+    for k in range(1, 60):
+        loss.delta(Fraction(k, 40))
+    assert len(lines) == inversion._KNOWN
+
+
+@pytest.mark.parametrize("counts", [{300: 1000}, {300: 1000, 70: 1}, {9: 2, 30: 5000, 31: 7}])
+def test_powers_of_what_is_nothing_in_floats_are_nothing(counts: dict[int, int]) -> None:
+    """They are left out of the work, and every other one has the digits that it has among all."""
+    total = ComposedLoss(Counter({CellLaw("bell", Fraction(scale), 1): n for scale, n in counts.items()}))._plain.total
+    (family,) = total.families
+    omega = np.linspace(0, 400, 5001)
+    own = family.tilted(8.0, omega)
+    fixed, growing = family.slack(8.0)
+    bounds = np.abs(own) + (fixed[:, None] + np.multiply.outer(growing, omega))
+    found, at_most = inversion._factors(family, 8.0, omega)
+
+    assert 0 < np.count_nonzero(at_most) < len(omega)
+    assert np.array_equal(found, inversion._power(own, family.counts).prod(axis=0))
+    assert np.array_equal(at_most, (bounds ** family.counts[:, None]).prod(axis=0))
 
 
 @pytest.mark.parametrize("power", [-4300, -1001, -308, -300, -40, -1, 0, 1, 29, 299, 310])

@@ -10,7 +10,7 @@ from typing import Any
 import ibis
 import pyarrow as pa
 
-from dprelease.catalog.expressions.expression import parse
+from dprelease.catalog.expressions.expression import Node, parse
 from dprelease.catalog.table import Binned, Column, Key, Mapped, Range, Table
 from dprelease.engines.declared import types
 from dprelease.engines.duck.expressions import double, to_ibis
@@ -23,9 +23,16 @@ INT64 = 2**63 - 1
 Lend = Callable[[Any], Any]  # an Arrow table to an Ibis table
 
 
-def evaluated(text: str, rows: Any, table: Table) -> Any:
-    """An expression over the columns of a table, in the row's own terms; null where it has no value."""
-    return to_ibis(parse(text, types(table)), lambda name: rows[our_name(table, name)])
+def evaluated(text: str, rows: Any, table: Table, known: dict[Node, Any] | None = None) -> Any:
+    """An expression over the columns of a table, in the row's own terms; null where it has no value.
+
+    Args:
+        text: The expression.
+        rows: Has the columns.
+        table: The declaration.
+        known: As of :func:`to_ibis`, where several expressions are asked of the same rows.
+    """
+    return to_ibis(parse(text, types(table)), lambda name: rows[our_name(table, name)], known)
 
 
 def with_derived(rows: Any, table: Table, wanted: frozenset[str], lend: Lend) -> Any:

@@ -58,46 +58,54 @@ _OTHER_LETTERS = "[^" + "".join(rf"\x{{{low:x}}}-\x{{{high:x}}}" for low, high i
 _WIDEST = float(2**63 - 1024)  # the largest double that fits in 64 bits; the least is -2^63
 
 Column = Callable[[str], Any]
+_COMPARING = frozenset({"=", "<>", "<", "<=", ">", ">=", "between", "in", "is_null"})
+_SIMPLE = frozenset({"column", "literal"})
 
 
-def to_ibis(expression: Expression, column: Column) -> Any:
+def to_ibis(expression: Expression, column: Column, known: dict[Node, Any] | None = None) -> Any:
     """Compile an expression.
 
     Args:
         expression: What to compute.
         column: Gives the Ibis column of a name, of the type of ``rows.ARROW``; decimals are finite.
+        known: What comparisons of a column came to in other expressions of the same columns; those of this one are
+            added. A thousand conditions compare the same columns with the same keys.
 
     Returns:
         An Ibis value of the type of ``rows.ARROW`` for the type of the expression; null where it is null.
     """
-    return _value(expression.root, column)
+    return _value(expression.root, column, {} if known is None else known)
 
 
-def _value(node: Node, column: Column) -> Any:
+def _value(node: Node, column: Column, known: dict[Node, Any]) -> Any:
     """A step whose result is what it means: finite, and no minus zero."""
     if node.kind in _ARITHMETIC:
-        return _finite(_loose(node, column))
+        return _finite(_loose(node, column, known))
     if node.kind == "column":
         return column(str(node.value))
     if node.kind == "literal":
         return _literal(node)
-    return _STEPS[node.kind](node, *(_value(part, column) for part in node.parts))
+    if not (node.kind in _COMPARING and all(part.kind in _SIMPLE for part in node.parts)):
+        return _STEPS[node.kind](node, *(_value(part, column, known) for part in node.parts))
+    if (found := known.get(node)) is None:  # equal ones compare alike, also with 0.0 and with -0.0
+        found = known[node] = _STEPS[node.kind](node, *(_value(part, column, known) for part in node.parts))
+    return found
 
 
-def _loose(node: Node, column: Column) -> Any:
+def _loose(node: Node, column: Column, known: dict[Node, Any]) -> Any:
     """Arithmetic that may be infinite or NaN, but only where it means null.
 
     An operand of ``+ - *`` or a numerator that is not finite makes the result not finite, so one test at the top
     of a run of them is enough, and no text doubles at every step. A denominator is tested: x / inf is finite.
     """
     if node.kind not in _ARITHMETIC:
-        return _value(node, column)
+        return _value(node, column, known)
     if node.kind == "negative":
-        return double(0.0) - _loose(node.parts[0], column)
-    left = _loose(node.parts[0], column)
+        return double(0.0) - _loose(node.parts[0], column, known)
+    left = _loose(node.parts[0], column, known)
     if node.kind != "/":
-        return _ARITHMETIC[node.kind](left, _loose(node.parts[1], column))
-    right = _loose(node.parts[1], column)
+        return _ARITHMETIC[node.kind](left, _loose(node.parts[1], column, known))
+    right = _loose(node.parts[1], column, known)
     return left / ibis.ifelse((right.abs() <= double(_LARGEST)) & (right != double(0.0)), right, _null("decimal"))
 
 

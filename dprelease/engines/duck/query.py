@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.expressions.expression import Node
 from dprelease.catalog.table import Table
 from dprelease.engines.duck.cells import CELL
 from dprelease.engines.duck.computed_columns import evaluated
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 Integers = npt.NDArray[np.int64]
+_ONE, _MINUS_ONE = ibis.literal(1), ibis.literal(-1)
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,15 @@ def cell_totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], wit
         quantities: Name to what is totalled; neither quantiles nor numbers of different values.
         within: The columns that make a group; none: one group of all rows.
     """
-    totals = {name: _total(rows, table, item, units=False) for name, item in quantities.items()}
+    known: dict[Node, Any] = {}
+    totals = {name: _total(rows, table, item, False, known) for name, item in quantities.items()}
     return PartTotals(_grouped(rows, within).aggregate(**totals), within, list(totals))
 
 
 def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
     """One row per unit and cell: the number of its rows as ``held``, and what it contributes to every quantity."""
-    contributions = {name: _total(rows, table, item, units=True) for name, item in quantities.items()}
+    known: dict[Node, Any] = {}
+    contributions = {name: _total(rows, table, item, True, known) for name, item in quantities.items()}
     return rows.group_by(list(within)).aggregate(held=rows.count(), **contributions)
 
 
@@ -102,9 +106,9 @@ def dense(answer: Any, name: str, at: Integers, cells: int) -> Integers:
     return values
 
 
-def _holds(rows: Any, table: Table, quantity: Quantity) -> Any:
+def _holds(rows: Any, table: Table, quantity: Quantity, known: dict[Node, Any] | None = None) -> Any:
     """Whether a row counts for a quantity; None where every row does. Whoever asks takes a null for no."""
-    return None if quantity.where is None else evaluated(quantity.where, rows, table)
+    return None if quantity.where is None else evaluated(quantity.where, rows, table, known)
 
 
 def _number(holds: Any) -> Any:
@@ -118,24 +122,24 @@ def in_62_bits(total: Any) -> Any:
     return clip(ibis.coalesce(total, 0), -MOST, MOST).cast("int64")
 
 
-def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
-    """One quantity over a group, in 128 bits where it is a sum."""
+def _total(rows: Any, table: Table, quantity: Quantity, units: bool, known: dict[Node, Any]) -> Any:
+    """One quantity over a group, in 128 bits where it is a sum; ``known`` are the comparisons of those before it."""
     if quantity.weight is not None:
-        return _weighted(rows, table, quantity, weight_steps(rows, table, quantity.weight))
+        return _weighted(rows, table, quantity, weight_steps(rows, table, quantity.weight), known)
     once = units and (quantity.per == "unit_cell" or quantity.kind == "units")
     if quantity.kind == "balance" and not once and quantity.where is not None:
         # One sum, not twice the rows that count less all: of a thousand of them most of the time is making statements.
-        counts = _holds(rows, table, quantity)
+        counts = _holds(rows, table, quantity, known)
         if quantity.column is not None:
             counts = rows[our_name(table, quantity.column)].notnull() & counts
-        return ibis.ifelse(counts, 1, -1).sum()
+        return ibis.ifelse(counts, _ONE, _MINUS_ONE).sum()
     if quantity.kind == "balance":
         counting = quantity.model_copy(update={"kind": "rows" if quantity.column is None else "nonnull"})
-        return 2 * _total(rows, table, counting, units) - _times(rows.count(), once)
-    holds = _holds(rows, table, quantity)
+        return 2 * _total(rows, table, counting, units, known) - _times(rows.count(), once)
+    holds = _holds(rows, table, quantity, known)
     if quantity.kind == "rest":
         whole, part = _whole_and_part(quantity)
-        return _total(rows, table, whole, units) - _total(rows, table, part, units)
+        return _total(rows, table, whole, units, known) - _total(rows, table, part, units, known)
     if quantity.column is None:
         return _times(rows.count() if holds is None else _number(holds), once)
     value = rows[our_name(table, quantity.column)]
@@ -149,12 +153,12 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     return ibis.coalesce(_contribution(each, quantity).sum(where=taken), 0)
 
 
-def _weighted(rows: Any, table: Table, quantity: Quantity, weight: Any) -> Any:
+def _weighted(rows: Any, table: Table, quantity: Quantity, weight: Any, known: dict[Node, Any]) -> Any:
     """What every row contributes as often as it weighs; the engine is asked for no product beyond 62 bits."""
     if quantity.kind == "rest":
         whole, part = _whole_and_part(quantity)
-        return _weighted(rows, table, whole, weight) - _weighted(rows, table, part, weight)
-    holds = _holds(rows, table, quantity)
+        return _weighted(rows, table, whole, weight, known) - _weighted(rows, table, part, weight, known)
+    holds = _holds(rows, table, quantity, known)
     if quantity.column is not None:
         present = rows[our_name(table, quantity.column)].notnull()
         holds = present if holds is None else present & holds

@@ -84,7 +84,7 @@ def record_source(
         _require_key(write.rows, key)
     _require_own(write.rows, tables, _accounts(plan, tables), key, "the release stays charged, `--give-up` ends it")
     facts = {"tables": dict(tables), "key": key, "accepted": accepted, "at": at, "by": by, "rows": dict(rows)}
-    _append(write, plan, live.sequence, **facts)
+    _append(write, plan, live.plan_fingerprint, live.sequence, **facts)
 
 
 def _accounts(plan: ReleasePlan, tables: Tables) -> dict[str, str]:
@@ -92,9 +92,9 @@ def _accounts(plan: ReleasePlan, tables: Tables) -> dict[str, str]:
     return {name: plan.catalog.tables[name].account for name in tables}
 
 
-def _append(write: Write, plan: ReleasePlan, reservation: int, **facts: Any) -> None:
+def _append(write: Write, plan: ReleasePlan, fingerprint: str, reservation: int, **facts: Any) -> None:
     """Record what was read for a reservation of a plan, or looked at (reservation 0)."""
-    names = {"release": plan.release.name, "period": plan.release.period, "plan": plan.fingerprint()}
+    names = {"release": plan.release.name, "period": plan.release.period, "plan": fingerprint}
     facts |= {**names, "reservation": reservation, "accounts": _accounts(plan, facts["tables"])}
     entry = write.append(partial(Sourced, **facts))
     if reservation:
@@ -195,7 +195,7 @@ def record_look(
     known = {file for body in mine for files in body.tables.values() for file in files}
     if known.issuperset(file for mine in tables.values() for file in mine):
         return
-    _append(write, plan, 0, tables=dict(tables), key=key, at=at, by=by)
+    _append(write, plan, plan.fingerprint(), 0, tables=dict(tables), key=key, at=at, by=by)
 
 
 def require_unpaid(read: Iterable[Sourced], tables: Tables, key: str) -> None:

@@ -184,6 +184,10 @@ class ReleasePlan(GrownValue):
     geography: tuple[Geography, ...] = ()
     local: LocalLoss | None = None
 
+    def canonical(self) -> str:
+        """Canonical JSON text, written once: it is reserved, told by its hash and published."""
+        return self.once(GrownValue.canonical)
+
     @property
     def measured(self) -> tuple[Measured, ...]:
         """All that has a measurement: the steps, then the invariants."""
@@ -205,8 +209,7 @@ class ReleasePlan(GrownValue):
 
     def _events_of(self, account: str) -> tuple[Event, ...]:
         tables = {name for name, table in self.catalog.tables.items() if table.account == account}
-        pairs = zip(self.steps, self.events, strict=True)
-        return tuple(event for step, event in pairs if step.aggregate.table in tables)
+        return tuple(e for step, e in zip(self.steps, self.events, strict=True) if step.aggregate.table in tables)
 
     def cost_of(self, account: Account) -> Composed:
         """What the release costs an account, for one step of the account's own relation between data sets.
@@ -232,8 +235,7 @@ class ReleasePlan(GrownValue):
 
     def at_revision(self, number: int) -> ReleasePlan:
         """The plan of a planned revision, 0: of the first publication; all else is the same. `ValueError`: none is."""
-        release = {**self.release.model_dump(), "revision": number}
-        return self.model_copy(update={"release": ReleaseInfo(**release)})
+        return self.model_copy(update={"release": ReleaseInfo(**{**self.release.model_dump(), "revision": number})})
 
     def workload(self, name: str) -> Workload:
         """The workload of that name."""
@@ -335,7 +337,7 @@ class ReleasePlan(GrownValue):
 
 
 def _event(plan: ReleasePlan) -> Composed:
-    return Composed(events=tuple(step.event_under(plan.neighboring) for step in plan.steps))
+    return Composed.of(step.event_under(plan.neighboring) for step in plan.steps)
 
 
 def _queries_by_name(plan: ReleasePlan) -> Mapping[str, PlannedQuery]:

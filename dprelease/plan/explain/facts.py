@@ -5,7 +5,7 @@ It also says what one plan costs under every accountant, and what noise each wou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, isqrt
@@ -58,8 +58,12 @@ def left_text(cap: Budget, spent: Loss) -> str:
     return str(floor(rest * 10**6) / 10**6)
 
 
-def step_facts(step: Step) -> dict[str, Any]:
+def step_facts(step: Step) -> Mapping[str, Any]:
     """One step: what it answers, and the triple (sensitivity, scale, event) that makes its loss checkable."""
+    return step.once(_step_facts)
+
+
+def _step_facts(step: Step) -> Mapping[str, Any]:
     reach = step.sensitivity
     return {
         "id": step.id,

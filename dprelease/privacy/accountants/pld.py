@@ -197,7 +197,16 @@ def _losses(event: Event | NearDraws, *, rough: bool = False) -> Sequence[_Curve
             return _choices(atom)
         if isinstance(atom, RandomScale) and n == 1 and has_curve(atom):
             return [_Alone(atom)]
-    return [_composed(counted, rough=rough)]
+    return [_known(tuple(counted.items()), rough)]
+
+
+@lru_cache(maxsize=4)
+def _known(counted: tuple[tuple[Atom, int], ...], rough: bool) -> ComposedLoss:
+    """As ``_composed``, with all that was worked out of it: a curve is asked for its points one after the other.
+
+    The order of the draws counts, for their factors are multiplied in it.
+    """
+    return _composed(Counter(dict(counted)), rough=rough)
 
 
 def _composed(counted: Atoms, *, rough: bool = False) -> ComposedLoss:

@@ -79,7 +79,9 @@ _LOWEST, _HIGHEST = -60 * _NOTCHES, 200 * _NOTCHES
 _REACH = 6.0  # mu0 w at the last frequency: exp(-18), beside a weight that has fallen by (theta / w)^2
 _STEEPEST = 0.05  # the largest rise of log delta by the extra draw: next to the largest loss theta has no bound
 _CLOSEST = 2.0**-44  # of the largest loss: off a lattice, floats do not resolve the phases of a line for a smaller gap
+_NOTHING = -1100  # far below the least float, 2^-1074
 _CELLS = 2**16  # complex numbers in one working array
+_KNOWN, _SHORT = 16, 2**16  # how many contours a total knows, of at most so many frequencies: 40 MB
 
 
 def _notch(j: int) -> float:
@@ -254,7 +256,22 @@ def line_at(total: Total, gap: float, precision: Precision) -> IntegrationLine:
 
 
 def contour_at(total: Total, line: IntegrationLine) -> Contour:
-    """The product of all characteristic functions on this line, with its rounding error."""
+    """The product of all characteristic functions on this line, with its rounding error.
+
+    A total knows its last ones: neighbouring epsilons share a line.
+    """
+    known = total.contours
+    if (found := known.get(line)) is None:
+        found = _contour_at(total, line)
+        if line.size <= _SHORT:
+            if len(known) >= _KNOWN:
+                oldest, *_ = tuple(known)  # a copy, for another thread may be here, too
+                known.pop(oldest, None)
+            known[line] = found
+    return found
+
+
+def _contour_at(total: Total, line: IntegrationLine) -> Contour:
     theta, period, points, squared = line
     extra = 0.0 if points else squared - float(total.squared)
     index = np.arange(line.size)
@@ -334,10 +351,14 @@ def _factors(family: Family, theta: float, omega: Array) -> tuple[Array, Array]:
     fixed, growing = family.slack(theta)
     bounds = np.abs(own) + (fixed[:, None] + np.multiply.outer(growing, omega))
     left = family.counts.copy()
-    if left.max() > 1:
-        bounds = bounds ** left[:, None]
-        own = _power(own, left)
-    return own.prod(axis=0), bounds.prod(axis=0)
+    if left.max() == 1:
+        return own.prod(axis=0), bounds.prod(axis=0)
+    # Of many equal draws most frequencies are 0 in floats, each power of theirs too: no work is done for these.
+    some = (bounds > 2.0 ** (_NOTHING / left)[:, None]).all(axis=0)
+    powers, of_bounds = np.zeros(len(omega), dtype=complex), np.zeros(len(omega))
+    powers[some] = _power(np.compress(some, own, axis=1), left).prod(axis=0)
+    of_bounds[some] = (np.compress(some, bounds, axis=1) ** left[:, None]).prod(axis=0)
+    return powers, of_bounds
 
 
 def _power(base: Array, counts: Array) -> Array:

@@ -133,6 +133,11 @@ class Total:
         return {}
 
     @cached_property
+    def contours(self) -> dict[Any, Any]:
+        """What ``inversion`` keeps of its lines."""
+        return {}
+
+    @cached_property
     def _longest(self) -> float:
         return max((_span(family) for family in self.families), default=0.0)
 

@@ -131,10 +131,11 @@ def _write(made: Any, sheet: Sheet, styles: _Styles) -> None:
         made.set_column(0, 0, 100)
         made.fit_to_pages(1, 0)
         return
-    _on_paper(made, sheet, top)
+    widths = [*map(_width, sheet.fields)]
+    _on_paper(made, sum(widths), top)
     _mark_up(made, sheet, styles, top)
-    for at, field in enumerate(sheet.fields):
-        made.set_column(at, at, _width(field))
+    for at, width in enumerate(widths):
+        made.set_column(at, at, width)
     if any(field.links for field in sheet.fields):
         _write_cells(made, sheet, styles, top + 1)
         return
@@ -143,10 +144,9 @@ def _write(made: Any, sheet: Sheet, styles: _Styles) -> None:
     made.body = _rows(sheet.fields, formats, top + 2)
 
 
-def _on_paper(made: Any, sheet: Sheet, top: int) -> None:
+def _on_paper(made: Any, wide: int, top: int) -> None:
     """Head and first column on every sheet of paper; all columns on one where they stay large enough to be read."""
     made.repeat_rows(top)
-    wide = sum(_width(field) for field in sheet.fields)
     if wide > _UPRIGHT:
         made.set_landscape()
     if wide <= _ACROSS:

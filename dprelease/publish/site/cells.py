@@ -27,7 +27,7 @@ from dprelease.publish.html_text import inert, isolated
 from dprelease.publish.numbers import with_margin, zeros_dropped
 from dprelease.words import number_written, phrase
 
-__all__ = ["between", "key_cell", "rows"]
+__all__ = ["between", "key_cell", "number_cells", "rows"]
 
 Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
@@ -74,15 +74,21 @@ def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = Non
     if not parts:
         parts.append([f"{_HEAD}>{phrase('everything')}</th>"] * (last - first))
     for measure in table.measures:
-        if signs is not None and measure.held:
-            held = _held_numbers(measure, signs, first, last)
-            parts += [list(held)] if measure.unadjusted is None else list(zip(*held, strict=True)) or [[], []]
-        elif measure.unadjusted is None:
-            parts.append(list(_numbers(measure, first, last)))
-        else:
-            parts += list(zip(*_adjusted(measure, measure.unadjusted, first, last), strict=True)) or [[], []]
+        parts += number_cells(measure, first, last, signs)
     lines = ["".join(("<tr>", *cells, "</tr>\n")) for cells in zip(*parts, strict=True)]
     return Markup("".join(lines))  # noqa: S704 - its only texts are inert or digits
+
+
+def number_cells(
+    measure: PublishedMeasure, first: int, last: int, signs: Signs | None = None
+) -> Sequence[Sequence[str]]:
+    """The cells of one measure in these rows: one column, or two where its numbers were moved; as :func:`rows`."""
+    if signs is not None and measure.held:
+        held = _held_numbers(measure, signs, first, last)
+        return [list(held)] if measure.unadjusted is None else list(zip(*held, strict=True)) or [[], []]
+    if measure.unadjusted is None:
+        return [list(_numbers(measure, first, last))]
+    return list(zip(*_adjusted(measure, measure.unadjusted, first, last), strict=True)) or [[], []]
 
 
 def key_cell(column: Column, key: Key) -> str:

@@ -17,7 +17,7 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.estimate.keys import coded
 from dprelease.publish.figure_words import Signs
-from dprelease.publish.site.cells import rows
+from dprelease.publish.site.cells import number_cells, rows
 
 __all__ = ["PaperPart", "PartRows", "paper_parts", "part_rows"]
 
@@ -25,7 +25,6 @@ __all__ = ["PaperPart", "PartRows", "paper_parts", "part_rows"]
 _UPRIGHT, _SMALL = 84, 112
 _GAP = 3  # around a number
 _MOST_KEY = 30  # of a key before it is broken over lines
-_CELL = re.compile(r"<td.*?</td>")
 _LINE = re.compile(r'<span class="cut">')  # begins a line of its own
 _TAG = re.compile(r"<[^>]*>")
 
@@ -52,7 +51,7 @@ def paper_parts(table: PublishedTable, signs: Signs | None = None) -> tuple[Pape
     if not table.measures:
         return (PaperPart((), wide=False),)
     keys = sum(map(_key_width, table.key_columns)) or _MOST_KEY
-    widths = {each.name: _width(table, each, signs) for each in table.measures}
+    widths = {each.name: _width(each, signs) for each in table.measures}
     runs = list(_runs(table.measures, widths, _SMALL - keys))
     wide = any(keys + sum(widths[each.name] for each in run) > _UPRIGHT for run in runs)
     return tuple(PaperPart(run, wide) for run in runs)
@@ -65,7 +64,9 @@ def part_rows(
     return tuple(
         PartRows(
             tuple(each.shown for each in part.measures),
-            rows(replace(table, measures=part.measures), first, last, signs),
+            rows(
+                table if part.measures == table.measures else replace(table, measures=part.measures), first, last, signs
+            ),
             part.wide,
         )
         for part in parts
@@ -98,20 +99,21 @@ def _key_width(column: Column) -> int:
     return min(longest, _MOST_KEY) + _GAP
 
 
-def _width(table: PublishedTable, measure: PublishedMeasure, signs: Signs | None) -> int:
+def _width(measure: PublishedMeasure, signs: Signs | None) -> int:
     """Signs of the widest line of a measure's cells, both of one that was moved."""
     columns = 1 if measure.unadjusted is None else 2
     head = max(map(len, measure.shown.split()), default=0)
-    one = replace(table, measures=(measure,))
     lines = [len(measure.shown) // 2, head]
     for at in sorted(_extremes(measure)):
-        for cell in _CELL.findall(rows(one, at, at + 1, signs)):
+        for (cell,) in number_cells(measure, at, at + 1, signs):
             lines += [len(_TAG.sub("", line).strip()) for line in _LINE.split(cell)]
     return columns * (max(lines) + _GAP)
 
 
 def _extremes(measure: PublishedMeasure) -> set[int]:
     """Rows with the numbers that take the most room: the largest, and those with the finest and the largest margins."""
+    if len(measure.value) == 1:
+        return {0}
     found = set()
     for each in (np.abs(measure.value), measure.margin, np.abs(measure.lower), measure.upper):
         known = np.isfinite(each)
