@@ -158,15 +158,17 @@ class Value(BaseModel):
 
     def canonical(self) -> str:
         """Canonical JSON text."""
-        return dumps(self)
+        text = dumps(self)
+        object.__setattr__(self, "_known_fingerprint", sha256(text.encode()))  # it is asked for next, as a rule
+        return text
 
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the canonical JSON; worked out once, for a table may have 100,000 keys."""
         try:
             known: str = object.__getattribute__(self, "_known_fingerprint")
         except AttributeError:
-            known = fingerprint(self)
-            object.__setattr__(self, "_known_fingerprint", known)
+            self.canonical()
+            known = object.__getattribute__(self, "_known_fingerprint")
         return known
 
     def once(self, work: Callable[[Self], T]) -> T:

@@ -12,15 +12,14 @@ from dprelease.late_modules import WhenAsked
 __all__ = ["LeanImports"]
 
 _COMPILERS = "ibis.backends.sql.compilers"
-_WITHOUT = ("pandas", "rfc3987_syntax")
+_WITHOUT = ("pandas", "rfc3986_validator", "rfc3987_syntax")
 
 
 class LeanImports(MetaPathFinder):
-    """Two packages are not there for the command, which never uses them.
+    """Three packages are not there for the command, which never uses them.
 
-    pyarrow looks whether there is pandas, and so loads it. jsonschema, which Prefect imports, looks whether there is
-    what checks international addresses (``rfc3987_syntax``), which then reads a grammar for as long as all of Prefect
-    takes.
+    pyarrow looks whether there is pandas, and so loads it. jsonschema, which Prefect imports, looks whether something
+    checks addresses, and so loads a grammar (``rfc3987_syntax``) for as long as all else of Prefect takes.
 
     Of Ibis only the compiler of the engine that is used is loaded: the package of all twenty loads each of them, with
     its dialect, at once.
@@ -29,7 +28,7 @@ class LeanImports(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Refuse the two, find the compilers of Ibis, and know nothing of any other module."""
+        """Refuse the three, find the compilers of Ibis, and know nothing of any other module."""
         if fullname in _WITHOUT:
             raise ModuleNotFoundError(f"the command does without {fullname}", name=fullname)
         found = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILERS else None
