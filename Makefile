@@ -100,6 +100,7 @@ bench: $(VENV)/.dev ## figures, printed and never asserted
 	@set -e; for name in engine bounding planner scalars strategy crosstabs planning sources ledger orchestration noise census compare; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
 	@echo "Beside another library: $(BIN)/python -m bench.planning --peer --profile"
 	@echo "Beside other systems (docs/benchmarks.md): $(BIN)/python -m bench.peers --help"
+	@echo "From 1 to 100 million rows, and to 10^7 cells (docs/benchmarks.md): $(BIN)/python -m bench.growth --help"
 
 nightly: $(VENV)/.dev ## the slowest tests, and every property on new random examples
 	$(PYTEST) --hypothesis-profile=nightly -m "nightly or hypothesis"

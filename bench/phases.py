@@ -80,18 +80,23 @@ def written(folder: Path, columns: dict[str, Any], csv: bool) -> str:
     return "people.parquet"
 
 
+def conditional(queries: int) -> list[str]:
+    """Lines of a spec: counts of one number each, every one with a ``where`` of its own."""
+    pairs = itertools.product(itertools.combinations(range(COLUMNS), 2), range(1, KEYS + 1), range(1, KEYS + 1))
+    return [
+        f"  q{number}: {{table: people, where: c{one} = {first} AND c{other} = {second}, "
+        "measures: {n: {count: rows}}}"
+        for number, ((one, other), first, second) in enumerate(itertools.islice(pairs, queries))
+    ]
+
+
 def small(folder: Path, rows: int, csv: bool) -> str:
     """Made-up people and a spec of 1,000 counts; the generator may be seeded, for nothing in it is secret."""
     import numpy as np
 
     generator = np.random.default_rng(7)
     file = written(folder, {f"c{k}": generator.integers(1, KEYS + 1, rows) for k in range(COLUMNS)}, csv)
-    pairs = itertools.product(itertools.combinations(range(COLUMNS), 2), range(1, KEYS + 1), range(1, KEYS + 1))
-    lines = [
-        f"  q{number}: {{table: people, where: c{one} = {first} AND c{other} = {second}, "
-        "measures: {n: {count: rows}}}"
-        for number, ((one, other), first, second) in enumerate(itertools.islice(pairs, 1000))
-    ]
+    lines = conditional(1000)
     declared = [f"      c{k}: {{type: integer, keys: {{from: 1, to: {KEYS}}}}}" for k in range(COLUMNS)]
     return HEAD.format(file=file, more="", columns="\n".join(declared), queries="\n".join(lines))
 

@@ -10,11 +10,11 @@ from bench.peers.summary import Results
 from bench.peers.table import COMPARED, OURS, SYSTEMS
 from bench.peers.works import WORKS
 
-__all__ = ["figure"]
+__all__ = ["STYLE", "figure", "text_at"]
 
 _WIDTH, _LEFT, _RIGHT = 760, 240, 748
 _LINE, _HEAD, _FOOT = 18, 34, 30
-_STYLE = (
+STYLE = (
     "text{font:12px sans-serif;fill:#333}.head{font-weight:bold}.grid{stroke:#ddd}.ours{fill:#0b5cad;font-weight:bold}"
     "circle,rect{fill:#777;stroke:#777}.mine{fill:#0b5cad;stroke:#0b5cad}.open{fill:#fff}"
     "@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#444}.ours{fill:#7ab8ff}"
@@ -22,7 +22,8 @@ _STYLE = (
 )
 
 
-def _text(x: float, y: float, words: str, style: str = "", end: bool = False) -> str:
+def text_at(x: float, y: float, words: str, style: str = "", end: bool = False) -> str:
+    """Words whose line begins, or with ``end`` ends, at a place; ``style`` is a class."""
     anchor = ' text-anchor="end"' if end else ""
     named = f' class="{style}"' if style else ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{named}{anchor}>{escape(words)}</text>'
@@ -47,16 +48,16 @@ def _panel(work: str, top: float, shown: Sequence[Results], least: float, most: 
         if name != COMPARED[work] and any(_ratio(results, work, name) for results in shown)
     }
     order = sorted(ratios, key=lambda name: min(each for each in ratios[name] if each))
-    yield _text(8, top + 14, f"{work}: {WORKS[work].title}", "head")
+    yield text_at(8, top + 14, f"{work}: {WORKS[work].title}", "head")
     bottom = top + _HEAD + _LINE * len(order) - 8
     for power in range(math.ceil(math.log10(most)) + 1):
         if 10**power <= most:
             at = x(10**power)
             yield f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top + 20:.1f}" y2="{bottom:.1f}"/>'
-            yield _text(at, top + 14, f"{10**power:,}\u00d7", end=power > 0)
+            yield text_at(at, top + 14, f"{10**power:,}\u00d7", end=power > 0)
     for place, name in enumerate(order):
         y = top + _HEAD + _LINE * place
-        yield _text(_LEFT - 10, y + 4, SYSTEMS[name].title, "ours" if name == OURS else "", end=True)
+        yield text_at(_LEFT - 10, y + 4, SYSTEMS[name].title, "ours" if name == OURS else "", end=True)
         for at, found in enumerate(ratios[name]):
             if found:
                 yield _mark(x(found), y, name == OURS, at == 0)
@@ -87,8 +88,8 @@ def figure(shown: Sequence[Results]) -> str:
         top += _HEAD + _LINE * _lines(work, shown) + 10
     signs = [f"{sign}: {results.rows:,} rows" for sign, results in zip(("dot", "square"), shown, strict=False)]
     parts.append(
-        _text(8, top + 14, f"CPU seconds of the whole process beside DuckDB without privacy; {'; '.join(signs)}.")
+        text_at(8, top + 14, f"CPU seconds of the whole process beside DuckDB without privacy; {'; '.join(signs)}.")
     )
     says = "CPU time of every system as a multiple of the same queries in DuckDB; the numbers are in the tables."
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top + _FOOT:.0f}" role="img">'
-    return "\n".join([head, f"<title>{says}</title>", f"<style>{_STYLE}</style>", *parts, "</svg>", ""])
+    return "\n".join([head, f"<title>{says}</title>", f"<style>{STYLE}</style>", *parts, "</svg>", ""])

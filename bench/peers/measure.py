@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Measured", "StoppedShort", "run_measured"]
+__all__ = ["Measured", "StoppedShort", "Taken", "run_measured", "taken_by"]
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _EVERY = 0.2
@@ -27,23 +27,32 @@ class StoppedShort(Exception):
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one run took.
+class Taken:
+    """What a command took.
 
     Attributes:
         wall: Seconds from its start to its end.
         cpu: Seconds of all processors, in it and in all that it started.
-        inside: Seconds of its queries and files, imports and the start of an engine aside, as it told itself.
-        inside_cpu: Processor seconds of its first process in these.
         peak: The most memory in MiB: of all its processes together, looked at five times a second, or of the first one
-            by itself, which tells that at its end.
+            by itself, which the system tells at its end. What starts it must hold less, for that counts as well.
     """
 
     wall: float
     cpu: float
+    peak: float
+
+
+@dataclass(frozen=True)
+class Measured(Taken):
+    """What one run of a system took.
+
+    Attributes:
+        inside: Seconds of its queries and files, imports and the start of an engine aside, as it told itself.
+        inside_cpu: Processor seconds of its first process in these.
+    """
+
     inside: float
     inside_cpu: float
-    peak: float
 
 
 def _resident(session: int) -> float:
@@ -57,6 +66,15 @@ def _resident(session: int) -> float:
                 continue  # gone meanwhile
             pages += int(fields[21]) if int(fields[3]) == session else 0
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _most(process: int) -> float:
+    """MiB that one process has held at the most; 0 where it is gone."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 2**10 for line in status.splitlines() if line.startswith("VmHWM:")), 0.0)
 
 
 def _end(session: int) -> None:
@@ -77,7 +95,7 @@ class _Watch(threading.Thread):
         """Until the process has ended."""
         end = time.monotonic() + self.limit
         while not self.done.wait(_EVERY):
-            self.peak = max(self.peak, _resident(self.session))
+            self.peak = max(self.peak, _resident(self.session), _most(self.session))
             if time.monotonic() > end and not self.late:
                 self.late = True
                 _end(self.session)
@@ -102,8 +120,8 @@ def _used() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def run_measured(command: Sequence[str], folder: Path, out: Path, limit: float) -> Measured:
-    """Run a system's script in ``folder``; it leaves ``phases.json`` in ``out``, and ``said.txt`` is what it printed.
+def taken_by(command: Sequence[str], folder: Path, said: Path, limit: float) -> Taken:
+    """Run a command in ``folder``; ``said`` is then what it printed.
 
     Raises:
         StoppedShort: It failed, or took longer than ``limit`` seconds.
@@ -112,10 +130,10 @@ def run_measured(command: Sequence[str], folder: Path, out: Path, limit: float) 
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     before = _used()
-    with (out / "said.txt").open("wb") as said:
+    with said.open("wb") as sink:
         start = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+            command, cwd=folder, env=environment, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
         )
         watch = _Watch(process.pid, limit)
         watch.start()
@@ -128,8 +146,18 @@ def run_measured(command: Sequence[str], folder: Path, out: Path, limit: float) 
     if watch.late:
         raise StoppedShort(f"stopped after {limit:,.0f} s")
     if process.returncode:
-        lines = (out / "said.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         raise StoppedShort(f"exit {process.returncode}: {lines[-1] if lines else 'it said nothing'}"[:200])
+    return Taken(wall, _used() - before, watch.peak)
+
+
+def run_measured(command: Sequence[str], folder: Path, out: Path, limit: float) -> Measured:
+    """Run a system's script in ``folder``; it leaves ``phases.json`` in ``out``, and ``said.txt`` is what it printed.
+
+    Raises:
+        StoppedShort: It failed, or took longer than ``limit`` seconds.
+    """
+    taken = taken_by(command, folder, out / "said.txt", limit)
     phases = json.loads((out / "phases.json").read_text(encoding="utf-8"))
-    inside, peak = phases["query"] + phases["write"], max(watch.peak, phases["peak"])
-    return Measured(wall, _used() - before, inside, phases["cpu"], peak)
+    inside, peak = phases["query"] + phases["write"], max(taken.peak, phases["peak"])
+    return Measured(taken.wall, taken.cpu, peak, inside, phases["cpu"])

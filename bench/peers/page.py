@@ -6,6 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.growth.figure import growth_figure
+from bench.growth.page import FIGURE, growth_parts
+from bench.growth.results import Growth, read_growth
 from bench.peers.figure import figure
 from bench.peers.summary import Results, Summary, read_results
 from bench.peers.table import SYSTEMS, System
@@ -208,8 +211,8 @@ def _wrapped(part: str) -> str:
     return "\n".join(lines)
 
 
-def page(shown: Sequence[Results]) -> str:
-    """The text of the page, of results with the fewest rows first."""
+def page(shown: Sequence[Results], growth: Growth) -> str:
+    """The text of the page, of results with the fewest rows first, and of how a release grows."""
     told = shown[0].told
     head = _HEAD.format(
         epsilon=told["epsilon"],
@@ -221,6 +224,7 @@ def page(shown: Sequence[Results]) -> str:
     parts = [head.rstrip()]
     for work in WORKS.values():
         parts += _section(work, shown)
+    parts += growth_parts(growth)
     parts += _guarantees()
     parts += ["## Machine and versions", "\n".join(_machine(each) for each in shown)]
     return "\n\n".join(_wrapped(part) for part in parts) + "\n"
@@ -233,6 +237,7 @@ def kept_results() -> list[Results]:
 
 def write_page(docs: Path) -> None:
     """Write the page and its figure."""
-    shown = kept_results()
-    (docs / "benchmarks.md").write_text(page(shown), encoding="utf-8")
+    shown, growth = kept_results(), read_growth()
+    (docs / "benchmarks.md").write_text(page(shown, growth), encoding="utf-8")
+    (docs / FIGURE).write_text(growth_figure(growth), encoding="utf-8")
     (docs / "benchmarks.svg").write_text(figure(shown), encoding="utf-8")

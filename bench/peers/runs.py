@@ -20,7 +20,7 @@ from bench.peers.rows import write_rows
 from bench.peers.table import SYSTEMS, System
 from bench.peers.works import DELTA, EPSILON, WORKS, Work
 
-__all__ = ["REQUIREMENTS", "ROOT", "Asking", "build", "run", "turns"]
+__all__ = ["REQUIREMENTS", "ROOT", "Asking", "build", "compact", "machine", "run", "turns"]
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = Path(__file__).parent / "requirements"
@@ -84,7 +84,8 @@ def _versions(home: Path, system: System) -> dict[str, str]:
     return dict(json.loads(told.stdout))
 
 
-def _machine(load: float) -> dict[str, Any]:
+def machine(load: float) -> dict[str, Any]:
+    """What the machine is, and how busy it was before the first run."""
     cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.partition(":")[2].strip() for line in cpus if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -144,7 +145,7 @@ def run(asking: Asking, results: Path) -> None:
         "limit": asking.limit,
         "epsilon": EPSILON,
         "delta": DELTA,
-        "machine": _machine(asking.load),
+        "machine": machine(asking.load),
         "versions": {name: _versions(asking.home, SYSTEMS[name]) for name in asking.systems},
         "runs": [],
         "stopped": [],
@@ -166,7 +167,7 @@ def run(asking: Asking, results: Path) -> None:
                 if found["wall"] > asking.patience:
                     over.add((system.name, work.name))
                 print(f"{number + 1} {work.name} {system.name:18} {_line(found)}", flush=True)
-            results.write_text(_compact(kept), encoding="utf-8")
+            results.write_text(compact(kept), encoding="utf-8")
 
 
 def _line(found: dict[str, Any]) -> str:
@@ -177,8 +178,8 @@ def _line(found: dict[str, Any]) -> str:
     return f"{times}  {told}"
 
 
-def _compact(kept: dict[str, Any]) -> str:
-    """One run a line."""
+def compact(kept: dict[str, Any]) -> str:
+    """Results as a file has them: one run a line."""
     head = json.dumps({name: value for name, value in kept.items() if name != "runs"}, indent=1)
     lines = ",\n".join(f"  {json.dumps(each)}" for each in kept["runs"])
     return f'{head[:-2]},\n "runs": [\n{lines}\n ]\n}}\n'

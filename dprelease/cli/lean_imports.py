@@ -12,10 +12,14 @@ from dprelease.late_modules import WhenAsked
 __all__ = ["LeanImports"]
 
 _COMPILERS = "ibis.backends.sql.compilers"
+_WITHOUT = ("pandas", "rfc3986_validator", "rfc3987_syntax")
 
 
 class LeanImports(MetaPathFinder):
-    """pandas is not there for the command, which never uses it: pyarrow looks whether it is, and so loads it.
+    """Three packages are not there for the command, which never uses them.
+
+    pyarrow looks whether there is pandas, and so loads it. jsonschema, which Prefect imports, looks whether something
+    checks addresses, and so loads a grammar (``rfc3987_syntax``) for as long as all else of Prefect takes.
 
     Of Ibis only the compiler of the engine that is used is loaded: the package of all twenty loads each of them, with
     its dialect, at once.
@@ -24,9 +28,9 @@ class LeanImports(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Refuse pandas, find the compilers of Ibis, and know nothing of any other module."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError("the command does without pandas", name=fullname)
+        """Refuse the three, find the compilers of Ibis, and know nothing of any other module."""
+        if fullname in _WITHOUT:
+            raise ModuleNotFoundError(f"the command does without {fullname}", name=fullname)
         found = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILERS else None
         if found is not None and found.loader is not None:
             found.loader = WhenAsked(found.loader)

@@ -19,6 +19,7 @@ from dprelease.engines import Maker, OpenedEngine, engine_for
 from dprelease.errors import DpReleaseError
 from dprelease.event_log import Event, tell, traced
 from dprelease.failpoints import hit
+from dprelease.freed_memory import give_back
 from dprelease.ledger import Charge, Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.document import Batch, Head, ReleasePlan
@@ -335,6 +336,7 @@ class Run:
 
     def _publish(self) -> Outcome:
         self._forget()  # nothing is read any more, and publishing takes memory of its own
+        give_back()
         hit("publish.begun")  # the reservation is then read again: what was accepted of its data came after it
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         project, made_up = self._target.project, self._rehearsal is not None

@@ -17,6 +17,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from bench.growth.figure import growth_figure
+from bench.growth.page import FIGURE
+from bench.growth.results import RESULTS as GROWN
+from bench.growth.results import read_growth
+from bench.growth.runs import cells_spec
 from bench.peers.accuracy import errors, truth_of
 from bench.peers.answering import Asked, write_answers
 from bench.peers.figure import figure
@@ -194,11 +199,12 @@ def test_what_bounded_users_are_compared_with_keeps_of_each_user_what_the_work_s
 
 
 def test_the_page_and_its_figure_are_what_the_kept_results_say() -> None:
-    shown = kept_results()
+    shown, growth = kept_results(), read_growth()
 
     assert shown
-    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page(shown)
+    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page(shown, growth)
     assert (ROOT / "docs" / "benchmarks.svg").read_text(encoding="utf-8") == figure(shown)
+    assert (ROOT / "docs" / FIGURE).read_text(encoding="utf-8") == growth_figure(growth)
 
 
 def test_a_number_of_the_results_is_on_the_page_and_another_one_makes_another_page(tmp_path: Path) -> None:
@@ -207,8 +213,31 @@ def test_a_number_of_the_results_is_on_the_page_and_another_one_makes_another_pa
     changed = tmp_path / path.name
     changed.write_text(re.sub(r'"peak": [\d.]+', '"peak": 987654.0', text), encoding="utf-8")
 
-    assert "987,654" not in page([read_results(path)])
-    assert "987,654" in page([read_results(changed)])
+    assert "987,654" not in page([read_results(path)], read_growth())
+    assert "987,654" in page([read_results(changed)], read_growth())
+
+
+def test_growth_is_told_by_the_least_seconds_and_the_most_memory_of_every_act_and_size(tmp_path: Path) -> None:
+    told = json.loads(GROWN.read_text(encoding="utf-8"))
+    both = [{**each, "cpu": cpu, "peak": peak} for each in told["runs"] for cpu, peak in ((2.0, 3.0), (1.0, 987654.0))]
+    (tmp_path / "results.json").write_text(json.dumps({**told, "runs": both}), encoding="utf-8")
+
+    found = read_growth(tmp_path / "results.json")
+
+    assert {value for line in found.lines for value in line.cpu.values()} == {1.0}
+    assert {value for line in found.lines for value in line.peak.values()} == {987654.0}
+    assert sum(len(line.cpu) for line in found.lines) == len(told["runs"])
+    assert "987,654" in page(kept_results(), found)
+
+
+@pytest.mark.parametrize("cells", [10**4, 10**7])
+def test_a_spec_of_cells_has_as_many_as_it_is_asked_for(cells: int, tmp_path: Path) -> None:
+    (tmp_path / "dprelease.yaml").write_text(SETTINGS, encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text(policy_text("laplace"), encoding="utf-8")
+
+    plan = plan_text(cells_spec(cells, "people.parquet"), "spec.yaml", tmp_path)
+
+    assert [step.cells for step in plan.steps] == [cells]
 
 
 def test_every_round_does_every_work_once_and_begins_with_another_system() -> None:

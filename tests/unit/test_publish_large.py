@@ -14,12 +14,13 @@ import pytest
 
 from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
+from dprelease.estimate import Coded
 from dprelease.plan.document import Publish, ReleasePlan
 from dprelease.publish import check_bundle, check_publishable, render, write
 from dprelease.publish.base import Publication
 from dprelease.publish.bundle.checks import opened as check_opened
 from dprelease.publish.bundle.folder import files_in
-from dprelease.publish.formats import jsonstat, parquet
+from dprelease.publish.formats import cube, jsonstat, parquet
 from dprelease.publish.formats.cube import keys_repeat
 from dprelease.publish.packed import Files, Packed, blocks_of, digest_in, kept, pack, size_in
 from tests.unit import formats_example
@@ -156,3 +157,22 @@ def test_keys_that_repeat_are_found_whatever_their_number() -> None:
         made = type(table)("t", "T", (wide,) * 5, keys, (), Fraction(1, 2), last)
         assert keys_repeat(made) is expected
         assert (len(set(zip(*keys, strict=True))) < last) is expected
+
+
+def test_rows_in_the_order_of_their_keys_are_told_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a row that is there twice is found wherever it stands, at the seam of two parts too."""
+    monkeypatch.setattr(cube, "_AT_ONCE", 5)
+    table = formats_example.plain().tables[0]
+    columns = tuple(Column(name=name, type="integer", keys=tuple(range(4))) for name in ("one", "other"))
+    rows = [(one, other) for one in range(4) for other in range(4)]
+
+    def made(rows: list[tuple[int, int]]) -> Any:
+        keys = tuple(Coded(tuple(range(4)), column) for column in zip(*rows, strict=True))
+        return type(table)("t", "T", columns, keys, (), Fraction(1, 2), len(rows))
+
+    assert cube._rise(made(rows))
+    assert not keys_repeat(made(rows))
+    assert not cube._rise(made(rows[::-1]))
+    assert not keys_repeat(made(rows[::-1]))
+    for at in range(len(rows)):
+        assert keys_repeat(made([*rows[:at], rows[at], *rows[at:]]))

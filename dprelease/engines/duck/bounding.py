@@ -36,6 +36,7 @@ from dprelease.engines.duck.units import (
 from dprelease.engines.files.decimals import BY
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.unit_cells import CellCounts, CellOrder, CountBounds, CountedRows, UnitRows, broken_bound
+from dprelease.freed_memory import give_back
 
 __all__ = ["bounded_cells", "bounded_counts", "bounded_pairs", "bounded_rows"]
 
@@ -222,7 +223,7 @@ def _surplus(stage: Stage, pairs: Any, table: Table, grouping: Grouping, secret:
         return pa.table({_ID: pa.chunked_array(ids, some.schema.field(_ID).type), CELL: pa.chunked_array(cells, kind)})
 
     surplus = pa.concat_tables(list(in_turn(beyond, parts)))
-    pa.default_memory_pool().release_unused()  # the pairs of every part were there
+    give_back()  # the pairs of every part were there
     return stage.lend(surplus)
 
 

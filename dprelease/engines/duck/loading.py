@@ -23,6 +23,7 @@ from dprelease.engines.duck.units import ALONE, UNIT, our_name, unit_name
 from dprelease.engines.files.decimals import Grids, grid_name
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.rows import ARROW, in_period, typed_with_steps
+from dprelease.freed_memory import give_back
 
 __all__ = ["Layout", "take_in"]
 
@@ -171,5 +172,5 @@ def take_in(
         if failed:
             raise failed[0] from None
         raise
-    pa.default_memory_pool().release_unused()  # of blocks that are gone: it is a fifth of what a large table takes
+    give_back()  # of blocks that are gone: it is a fifth of what a large table takes
     return sum(there)

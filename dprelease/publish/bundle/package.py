@@ -12,6 +12,7 @@ from types import MappingProxyType
 from dprelease.canonical import sha256
 from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.formats import FORMATS, Format
+from dprelease.freed_memory import give_back
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.presentation import Presentation, presented
@@ -162,6 +163,8 @@ def bundle_files(
     with _making("measurements/"):
         measured = measurement_files(shown, measurements, earlier) if measured is None else measured
     published = (*rounded_tables(shown, tables), *derived)
+    del inputs, tables, summed, derived
+    give_back()  # what the tables were made of
     if most_rows is not None:
         published = tuple(each.first(most_rows) for each in published)
     content = Content(shown, published, facts, measurements)
@@ -197,6 +200,7 @@ def files_beside(
         if form.name in content.plan.publish.formats:
             with _making(f"the files of format {form.name}"):
                 files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
+            give_back()  # the texts of its columns
     files.update(moved_file(content.plan, content.tables))
     with _making("accounting.json"):
         files["accounting.json"] = accounting_json(content)

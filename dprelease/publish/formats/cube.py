@@ -30,6 +30,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 ROW = "row"
+_AT_ONCE = 1 << 20  # rows
 # The numbers of a measure, by the ending of their column in a CSV file.
 PARTS = {
     "": "value", "_se": "standard_error", "_margin": "margin", "_lower": "lower", "_upper": "upper",
@@ -95,7 +96,7 @@ def keys_repeat(table: PublishedTable) -> bool:
     """Whether two rows have the same keys; only a derived table can have such."""
     if not table.key_columns:
         return table.cells > 1
-    if table.cells < 2:
+    if table.cells < 2 or _rise(table):
         return False
     place, places = np.zeros(table.cells, dtype=np.int64), 1
     for keys in map(coded, table.keys):
@@ -106,6 +107,24 @@ def keys_repeat(table: PublishedTable) -> bool:
         places *= len(keys.keys)
     place.sort()
     return bool((place[1:] == place[:-1]).any())
+
+
+def _rise(table: PublishedTable) -> bool:
+    """Whether the places of the keys rise from row to row, as those of all declared keys do; some rows at a time."""
+    columns = list(map(coded, table.keys))
+    if math.prod(len(keys.keys) for keys in columns) >= 2**62:
+        return False
+    before = -1
+    for first in range(0, table.cells, _AT_ONCE):
+        last = min(first + _AT_ONCE, table.cells)
+        place = np.zeros(last - first, dtype=np.int64)
+        for keys in columns:
+            place *= len(keys.keys)
+            place += keys.part(first, last)
+        if place[0] <= before or (place[1:] <= place[:-1]).any():
+            return False
+        before = int(place[-1])
+    return True
 
 
 def parts_of(measure: PublishedMeasure) -> list[str]:

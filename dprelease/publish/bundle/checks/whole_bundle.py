@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dprelease.freed_memory import give_back
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.approval import stands
 from dprelease.plan.explain.same_question import restated
@@ -111,6 +112,7 @@ def check_bundle(folder: Path, key: PublicKey | None = None, earlier: Sequence[P
         later = tuple(Check(name, False, "the manifest cannot be read") for name in CHECKS[1:])
         return (Check(CHECKS[0], False, why), *later)
     again = render_again(bundle)
+    give_back()  # what files were made of: the tables that are read now take memory of their own
     plain: dict[str, Callable[[], str]] = {
         "files": lambda: _files(bundle),
         "nothing else": lambda: _nothing_else(bundle),
