@@ -256,6 +256,20 @@ def test_a_part_is_drawn_once_and_other_queries_share_it() -> None:
             assert query.inputs["all"] == plan.queries[0].inputs["all"]
 
 
+@pytest.mark.parametrize("counted", ["", " also: {mean: income, clip: [0, 99]},"])
+def test_a_quantile_takes_no_count_that_a_part_and_a_rest_stand_for(counted: str) -> None:
+    """The plan had a step that no number was made of, without a scale: the count that the median's margin would use."""
+    more = f"""  t: {{table: people, by: [sex], expect: {{all: 100}}, measures: {{middle: {{quantiles: income, at: [0.5], from: ranks,
+      clip: [0, 99]}},{counted} some: {{count: rows, where: "income > 10"}}, all: {{count: income}},
+      rate: {{ratio: [some, all]}}}}}}
+"""
+    plan = made(more=more)
+    inputs = next(each for each in plan.queries if each.name == "t").inputs
+    assert parted(plan).id in {feed.step for feed in inputs["all"]}
+    own = {step.id for step in plan.steps if [part.kind for part in step.parts] == ["nonnull"]}
+    assert len(inputs["middle_q50"]) == 1 + bool(own)  # a mean draws that count for itself
+
+
 def test_a_table_without_public_keys_or_with_totals_keeps_its_counts() -> None:
     more = """  t: {table: people, by: [sex], totals: all, measures: {all: {count: rows}, some: {count: rows, where: "age > 10"},
       rate: {ratio: [some, all]}}}

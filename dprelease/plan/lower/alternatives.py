@@ -111,12 +111,18 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
     """The form of each member: the plain one, unless another is asked for and pays.
 
     A sum comes from other quantities where these are measured anyway. A quantile takes the count that its margin needs
-    wherever somebody asks for that count. Counts are centred where the cells have several of them; one that a mean or
-    variance needs anyway stays as it is. A ratio takes the forms that its two measures took, so that it draws
+    wherever that count is drawn for somebody. Counts are centred where the cells have several of them; one that a mean
+    or variance needs anyway stays as it is. A ratio takes the forms that its two measures took, so that it draws
     nothing of its own.
     """
     plainly = Counter(place for asked in group.members for place in asked.forms[0])
     parted = form.parts and any(asked.parted for asked in group.members)
+    drawn = {  # by measures that are drawn themselves: of one that is a rest there is no plain count
+        place
+        for asked in group.members
+        if not asked.measure.others
+        for place in (asked.parted if parted and asked.parted else asked.forms[0])
+    }
     needed = {
         (quantities[quantity].column, quantities[quantity].where)
         for asked in group.members
@@ -133,7 +139,7 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
                 first = quantities[asked.forms[0][0][1]]
                 better = centred and (first.column, first.where) not in needed
             elif asked.measure.other_form == "offered":
-                better = all(plainly[place] > 0 for place in other)
+                better = drawn.issuperset(other)
             else:
                 better = form.joint_sums and all(plainly[place] > own[place] for place in other)
             chosen = other if better else chosen
