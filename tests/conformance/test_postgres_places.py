@@ -135,6 +135,26 @@ def test_the_place_names_server_database_and_cluster(ledger: Database, store: Po
     assert store.folder is None
 
 
+def test_a_lock_that_was_freed_is_free_at_once(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server ends a session some time after it is closed, on a busy machine so late that the next run was refused."""
+    lock = store.lock("quarterly", "2024", "measuring", utc_now)
+    lock.acquire()
+    late: list[postgres_connect.Session] = []
+
+    def close_late(session: postgres_connect.Session) -> None:
+        late.append(session)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            postgres_connect.Session, "close", lambda session: late.append(session)
+        )  # the server has not ended it yet
+        lock.release()
+    assert len(late) == 1
+    assert not store.holders()
+    with store.lock("quarterly", "2024", "planning", utc_now):
+        late[0].close()
+
+
 def test_a_lock_is_held_once_and_says_by_whom(ledger: Database, store: PostgresStore) -> None:
     name = "a */ /* 'b' $$ \u00e9"
     lock = store.lock(name, "2024", "measuring", utc_now)

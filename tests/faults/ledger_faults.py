@@ -155,7 +155,9 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "fingerprints",
         "another plan under the approval of this one",
         Seen("unit.test_plan", "test_a_changed_spec_is_another_plan_and_a_comment_is_not"),
-        Edit("canonical:fingerprint", "sha256(dumps(value).encode())", "sha256(dumps(value).encode()[:64])"),
+        Edit(
+            "canonical:Value.fingerprint", "sha256(self.canonical().encode())", "sha256(self.canonical().encode()[:64])"
+        ),
     ),
     Fault(
         "anchor-not-synced",

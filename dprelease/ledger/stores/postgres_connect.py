@@ -267,6 +267,13 @@ class Session:
         if os.getpid() == self._process:
             self.connection.close()
 
+    def free(self, lock: int) -> None:
+        """Free an advisory lock and close it: a server frees what a closed connection held only a moment later."""
+        if os.getpid() == self._process:
+            with contextlib.suppress(psycopg.Error):  # it may have ended, which has freed the lock
+                self.ask(f"SELECT pg_advisory_unlock({int(lock)})")
+        self.close()
+
     def forget(self) -> None:
         """In a forked child: let go of the socket without a word, so that the connection ends with the parent."""
         _OPEN.discard(self)

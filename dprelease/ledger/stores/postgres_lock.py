@@ -83,7 +83,7 @@ class AdvisoryLock(Lock):
         """Free it; again does nothing."""
         session, self._session = self._session, None
         if session is not None:
-            session.close()
+            session.free(self._key)
 
     def _locked(self, who: Holder | None) -> Locked:
         said = "another session, which has not said what it does"
