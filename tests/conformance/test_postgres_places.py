@@ -145,9 +145,7 @@ def test_a_lock_that_was_freed_is_free_at_once(store: PostgresStore, monkeypatch
         late.append(session)
 
     with monkeypatch.context() as patch:
-        patch.setattr(
-            postgres_connect.Session, "close", lambda session: late.append(session)
-        )  # the server has not ended it yet
+        patch.setattr(postgres_connect.Session, "close", close_late)  # the server has not ended it yet
         lock.release()
     assert len(late) == 1
     assert not store.holders()
