@@ -38,6 +38,7 @@ __all__ = ["ReadTable", "published_table", "tables_agree", "values_agree"]
 Floats = npt.NDArray[np.float64]
 Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
 _CLOSE = 1e-9
+_AT_ONCE = 1 << 20  # rows of keys that are compared
 
 
 def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
@@ -133,7 +134,11 @@ def _rows_hold(table: _Asked, found: FileColumns) -> bool:
         if found.rows != len(table.rows):
             return False
         declared = (word_texts(each.mapped(key_as_text)) for each in table.rows.columns)
-        return all(same_texts(one, each(0, found.rows)) for one, each in zip(texts, declared, strict=True))
+        return all(
+            same_texts(one.slice(first, _AT_ONCE), each(first, min(first + _AT_ONCE, found.rows)))
+            for one, each in zip(texts, declared, strict=True)
+            for first in range(0, found.rows, _AT_ONCE)
+        )
     if table.ranks is not None and texts[0].to_pylist() != [str(rank) for rank in range(1, table.ranks + 1)]:
         return False
     possible = all(map(_among, texts, table.kinds))
