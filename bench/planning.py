@@ -28,8 +28,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from dprelease.cli import COLLECTED_AFTER
 from dprelease.errors import DpReleaseError
+from dprelease.freed_memory import COLLECTED_AFTER
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account
 from dprelease.plan.explain.facts import plan_facts

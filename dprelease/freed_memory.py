@@ -1,4 +1,4 @@
-"""Memory that nothing uses any more, given back to the machine.
+"""Memory that nothing uses any more: when it is looked for, and how it is given back to the machine.
 
 What Arrow and the C library free stays with the process, for they may want it again; after a large step that is several
 hundred megabytes, in pieces that the next step's columns do not fit in.
@@ -6,12 +6,18 @@ hundred megabytes, in pieces that the next step's columns do not fit in.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from functools import cache
 from typing import Any
 
-__all__ = ["give_back"]
+__all__ = ["COLLECTED_AFTER", "give_back"]
+
+COLLECTED_AFTER = (1_000_000, 50, 50)
+"""When circles of unused values are looked for (``gc.set_threshold``).
+
+Plans, and the classes of what is imported, are a million small values that live to the end: looking among them takes a
+tenth of the time, and finds a few hundred. What is large, arrays and tables, is freed without it.
+"""
 
 
 def give_back() -> None:
@@ -25,4 +31,6 @@ def give_back() -> None:
 @cache
 def _trim() -> Any:
     """What gives back every whole page of the C library's that is free; None where there is nothing of the kind."""
+    import ctypes
+
     return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

@@ -8,14 +8,9 @@ from __future__ import annotations
 import gc
 import os
 
-__all__ = ["COLLECTED_AFTER", "main"]
+from dprelease.freed_memory import COLLECTED_AFTER
 
-COLLECTED_AFTER = (1_000_000, 50, 50)
-"""When circles of unused values are looked for (``gc.set_threshold``).
-
-Plans, and the classes of what is imported, are a million small values that live to the end: looking among them takes a
-tenth of the time, and finds a few hundred. What is large, arrays and tables, is freed without it.
-"""
+__all__ = ["main"]
 
 
 def main() -> None:

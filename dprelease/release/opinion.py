@@ -25,12 +25,12 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 from dprelease.errors import BrokenPromiseError, NoOpinion
+from dprelease.freed_memory import COLLECTED_AFTER
 from dprelease.late_modules import LateModules
 from dprelease.privacy.crosscheck import Figures, Questions, is_installed, load_peer, peer_figures
 
 __all__ = ["PeerProcess", "answer_questions", "begin_opinion", "figures_beside"]
 
-_COLLECTED_AFTER = (1_000_000, 50, 50)  # loading makes many values, and hardly a circle of unused ones
 LIMIT = 900.0  # seconds for an answer: a thousand different draws take some
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -217,7 +217,7 @@ def answer_questions() -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
     broken = ""
-    gc.set_threshold(*_COLLECTED_AFTER)
+    gc.set_threshold(*COLLECTED_AFTER)
     sys.meta_path.insert(0, _LATE)
     try:
         load_peer()

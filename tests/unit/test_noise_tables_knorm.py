@@ -18,10 +18,11 @@ from dprelease.noise.mechanisms.lattice_tables import (
     dimension_of,
     numerator_of,
     point_under,
+    products,
     rows_under,
+    rows_within,
     squares_rows,
     sums_over_caps,
-    sums_under,
     tables_under,
     tail_rows,
     under,
@@ -170,19 +171,17 @@ def check_cells(law: TablesLaw, again: TablesNoise) -> None:
 def test_sums_over_all_caps_are_those_that_are_added_up_one_by_one(sizes: tuple[int, ...]) -> None:
     """Without the formula for polynomials that the law and the verifier share: caps up to a sum of 400 have all of it."""
     scale, cells = F(3, 2), sizes[0]
-    rows = [(up, 400 - up) for up in range(400)]
     weight = np.exp(-np.arange(400) / float(scale))
 
     def mean(values: list[int]) -> float:
-        return float(np.array(values, dtype=np.float64) @ weight) / float(
-            np.array(sums_under(sizes, 400), "f8") @ weight
-        )
+        whole = sums_over_caps(rows_within(sizes, 400))
+        return float(np.array(values, dtype=np.float64) @ weight) / float(np.array(whole, dtype=np.float64) @ weight)
 
-    others = rows_under(sizes[1:], rows)
-    moved = rows_under(sizes[1:], [(up + 4, length) for up, length in rows])
-    over = mean(sums_over_caps(tail_rows(cells, 400), moved)) * 2 * float(weight[4])
+    others = rows_within(sizes[1:], 400)
+    moved = rows_under(sizes[1:], [(up + 4, 400 - up) for up in range(400)])
+    over = mean(sums_over_caps(products(tail_rows(cells, 400), moved))) * 2 * float(weight[4])
     for law in (TablesKNorm().law(scale, sizes), TablesNoise(scale, sizes)):
-        squares = mean(sums_over_caps(squares_rows(cells, 400), others))
+        squares = mean(sums_over_caps(products(squares_rows(cells, 400), others)))
         assert law.cell_variance(cells) == pytest.approx(squares, rel=1e-10)
         assert law.cell_tail(cells, 3) == pytest.approx(over, rel=1e-10)
 

@@ -23,10 +23,11 @@ __all__ = [
     "dimension_of",
     "numerator_of",
     "point_under",
+    "products",
     "rows_under",
+    "rows_within",
     "squares_rows",
     "sums_over_caps",
-    "sums_under",
     "tables_under",
     "tail_rows",
     "under",
@@ -79,16 +80,19 @@ def rows_under(sizes: Sequence[int], caps: Iterable[tuple[int, int]]) -> list[Ro
     return [row for _, row in found]
 
 
-def sums_over_caps(rows: Sequence[Row], others: Sequence[Row]) -> list[int]:
-    """For S = 0, 1, ...: the sum over caps (up, S - up) of the products of two such numbers."""
-    values = len(rows)
-    return [sum(rows[up][total - up] * others[up][total - up] for up in range(total + 1)) for total in range(values)]
+def rows_within(sizes: Sequence[int], values: int) -> list[Row]:
+    """The same for all caps that add up to less than a number."""
+    return rows_under(sizes, ((up, values - up) for up in range(values)))
 
 
-def sums_under(sizes: Sequence[int], values: int) -> list[int]:
-    """For S = 0, 1, ...: how many tuples fit under the caps (up, S - up), each counted under each of them."""
-    rows = rows_under(sizes, ((up, values - up) for up in range(values)))
-    return sums_over_caps(rows, [[1] * len(row) for row in rows])
+def products(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    """Two such numbers of the same caps, times one another."""
+    return [[one * other for one, other in zip(*pair, strict=True)] for pair in zip(rows, others, strict=True)]
+
+
+def sums_over_caps(rows: Sequence[Row]) -> list[int]:
+    """For S = 0, 1, ...: the sum over caps (up, S - up) of such numbers."""
+    return [sum(rows[up][total - up] for up in range(total + 1)) for total in range(len(rows))]
 
 
 class _OneTable:
@@ -147,7 +151,7 @@ def numerator_of(sizes: tuple[int, ...]) -> tuple[int, ...]:
     is negative (Stanley 1980: they are the h*-vector of a lattice polytope).
     """
     dimension = dimension_of(sizes)
-    values = sums_under(sizes, dimension)
+    values = sums_over_caps(rows_within(sizes, dimension))
     for _ in range(dimension + 1):
         values = [after - before for before, after in pairwise([0, *values])]
     return tuple(values)

@@ -29,10 +29,11 @@ from dprelease.noise.mechanisms.lattice_tables import (
     dimension_of,
     numerator_of,
     point_under,
+    products,
     rows_under,
+    rows_within,
     squares_rows,
     sums_over_caps,
-    sums_under,
     tables_under,
     tail_rows,
 )
@@ -126,7 +127,7 @@ class TablesLaw:
         """Twice the sum over caps from (margin + 1, 0) on of exp(-(up + down) / scale) times the tables over it."""
         start, values = margin + 1, dimension_of(self.sizes) + 1
         others = rows_under(_without(self.sizes, cells), ((start + left, values - left) for left in range(values)))
-        found = self._series(sums_over_caps(_tail_rows(cells, values), others))
+        found = self._series(sums_over_caps(products(_tail_rows(cells, values), others)))
         return 2 * found * CONTEXT.exp(-self._rate * start) / self._all
 
     def _total_tail(self, margin: int) -> Any:
@@ -249,30 +250,27 @@ def _law(scale: Fraction, sizes: tuple[int, ...]) -> TablesLaw:
 
 @lru_cache(maxsize=256)
 def _counts(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sums_under(sizes, dimension_of(sizes) + 1))
+    return tuple(sums_over_caps(rows_within(sizes, dimension_of(sizes) + 1)))
 
 
 @lru_cache(maxsize=256)
 def _total_squares(sizes: tuple[int, ...]) -> tuple[int, ...]:
     values = dimension_of(sizes) + 3
     squares = [[(up - down) ** 2 for down in range(values - up)] for up in range(values)]
-    return tuple(sums_over_caps(squares, _rows(sizes, values)))
+    return tuple(sums_over_caps(products(squares, rows_within(sizes, values))))
 
 
 @lru_cache(maxsize=256)
 def _cell_squares(sizes: tuple[int, ...], cells: int) -> tuple[int, ...]:
     values = dimension_of(sizes) + 3
-    return tuple(sums_over_caps(squares_rows(cells, values), _rows(_without(sizes, cells), values)))
+    others = rows_within(_without(sizes, cells), values)
+    return tuple(sums_over_caps(products(squares_rows(cells, values), others)))
 
 
 @lru_cache(maxsize=8)
 def _tail_rows(cells: int, values: int) -> list[list[int]]:
     """A search for a margin asks for them at every step."""
     return tail_rows(cells, values)
-
-
-def _rows(sizes: Sequence[int], values: int) -> list[list[int]]:
-    return rows_under(sizes, ((up, values - up) for up in range(values)))
 
 
 def _without(sizes: Sequence[int], cells: int) -> list[int]:

@@ -116,12 +116,11 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
     nothing of its own.
     """
     plainly = Counter(place for asked in group.members for place in asked.forms[0])
-    parted = form.parts and any(asked.parted for asked in group.members)
     drawn = {  # by measures that are drawn themselves: of one that is a rest there is no plain count
         place
         for asked in group.members
         if not asked.measure.others
-        for place in (asked.parted if parted and asked.parted else asked.forms[0])
+        for place in (asked.parted if form.parts and asked.parted else asked.forms[0])
     }
     needed = {
         (quantities[quantity].column, quantities[quantity].where)
@@ -143,7 +142,7 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
             else:
                 better = form.joint_sums and all(plainly[place] > own[place] for place in other)
             chosen = other if better else chosen
-        found.append(asked.parted if parted and asked.parted else chosen)
+        found.append(asked.parted if form.parts and asked.parted else chosen)
     taken = {(asked.query, asked.label): form for asked, form in zip(group.members, found, strict=True)}
     return [
         tuple(chain.from_iterable(taken[asked.query, label] for label in asked.measure.others)) or form

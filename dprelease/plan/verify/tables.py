@@ -67,10 +67,8 @@ class TablesNoise:
     def cell_tail(self, cells: int, margin: int) -> float:
         """The probability that a cell is further away from 0 than the margin: twice that of one side."""
         last, start = self._degree + 1, margin + 1
-        fewer = _turned(_counted(cells - 1, self._last))
-        over = _turned(
-            [list(accumulate(column)) for column in fewer]
-        )  # of those with the caps (up, down) up to this up
+        fewer = _counted(cells - 1, self._last)
+        over = [*accumulate(fewer, lambda one, other: [a + b for a, b in zip(one, other, strict=False)])]
         others = _moved(_without(self._sizes, cells), [(start, last - down) for down in range(last + 1)])
         values = [[over[up][down] * others[down][up] for down in range(last + 1 - up)] for up in range(last + 1)]
         return 2 * math.exp(-self._rate * start) * self._mean(values) / self._all
