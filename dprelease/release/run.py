@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
+from dprelease.beside import beside
 from dprelease.canonical import sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import Maker, OpenedEngine, engine_for
@@ -80,6 +82,7 @@ class Run:
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._engines: dict[Maker, OpenedEngine] = {}
         self._sources, self._reused = RunSources(), frozenset[str]()
+        self._heard: Future[bool] | None = None  # the second opinion, once it was asked for
         self._mine, self._note = False, ""  # whether it has made the reservation; what to say of one that was there
         self.ledger_warnings: tuple[str, ...] = ()  # what its user should know
 
@@ -173,6 +176,7 @@ class Run:
         That is the sampler, the engine, publishing, the sources, their key, and references that are confidential files.
         """
         require_sampler(self._request.sampler)
+        self._heard = beside(lambda: heard(plan, figures_beside))  # which is waited for before anything is read
         engine = self._engine(tables := self._tables(plan))
         for table in tables.values():
             engine.describe(table)
@@ -227,7 +231,7 @@ class Run:
             return
         require_sampler(self._sampler)
         if not self._ledger.measured(*self._identity):
-            heard(self.plan, figures_beside)
+            heard(self.plan, figures_beside) if self._heard is None else self._heard.result()
         # Made here, by one thread, and shared by those that measure.
         self._references = reference_tables(self.plan.catalog, self._target.project.folder)
         tables = self._tables(self.plan)

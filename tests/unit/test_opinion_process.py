@@ -232,12 +232,16 @@ def half_as_much(asked: Questions) -> Figures:
     return Figures(curve=2 * (right.curve or 0), pairs=right.pairs)
 
 
-def test_a_disagreement_is_heard_when_all_is_charged_and_nothing_read_and_gives_the_budget_back(
+def test_a_disagreement_is_waited_for_when_all_is_charged_and_gives_the_budget_back(
     spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[str]] = []
 
     def disagreeing(asked: Questions) -> Figures:
+        end = time.monotonic() + 60
+        while "reserve" not in kinds(spec) and time.monotonic() < end:  # slower than all before the first read
+            time.sleep(0.01)
+        time.sleep(0.1)
         seen.append(kinds(spec))
         return half_as_much(asked)
 
