@@ -109,6 +109,7 @@ class Ledger(Reader):
         kept = self.find(release, period)
         if kept is None or kept.plan_fingerprint != mark:
             raise Corrupt(f"{release} {period} was reserved and is not there", hint=RESTORE, code="DPR-L304")
+        self._remember_steps(kept, plan)  # whose text is the one that was stored: their fingerprint is the same
         return kept
 
     def secret(self, release: str, period: str, plan: str) -> bytes:
@@ -371,10 +372,12 @@ class Ledger(Reader):
     def _known_steps(self, rows: Transaction, reservation: Reservation) -> Mapping[str, int | None]:
         """How many numbers each measurement of a reservation has: one of a step, or of a piece of one."""
         if reservation.hash not in self._steps:
-            plan = self._plan(rows, reservation)
-            self._cut[reservation.hash] = frozenset(p.id(step) for step, pieces in plan.pieces.items() for p in pieces)
-            self._steps[reservation.hash] = plan.numbers
+            self._remember_steps(reservation, self._plan(rows, reservation))
         return self._steps[reservation.hash]
+
+    def _remember_steps(self, reservation: Reservation, plan: ReleasePlan) -> None:
+        self._cut[reservation.hash] = frozenset(p.id(step) for step, pieces in plan.pieces.items() for p in pieces)
+        self._steps[reservation.hash] = plan.numbers
 
     def _require_step(self, rows: Transaction, live: Reservation, key: StepKey, measurement: Measurement) -> None:
         steps = self._known_steps(rows, live)

@@ -43,6 +43,8 @@ def _lines(work: Work, file: str, epsilon: str, delta: str) -> Iterator[str]:
     if work.bounded:
         yield "    unit_id: user_id"
     yield "    columns:"
+    if work.bounded:
+        yield "      user_id: {type: integer}"
     for column in sorted({column for query in work.queries for column in query.by}):
         yield f"      {column}: {{type: integer, keys: {{from: 1, to: {KEYS[column]}}}}}"
     kinds = {query.kind for query in work.queries}

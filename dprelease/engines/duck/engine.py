@@ -265,7 +265,7 @@ class DuckDBEngine:
     ) -> Result:
         """The same, in so many parts; no word of a driver gets out."""
         doing = _doing(asked)
-        with Stage(self._backend, self._numbers) as results:
+        with Stage(self._backend, self._numbers, self._lasting) as results:
             if parts == 1:
                 whole = self._whole.of(asked)
 

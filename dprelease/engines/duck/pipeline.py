@@ -96,6 +96,7 @@ def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
     return [item.where for item in quantities]
 
 
+_MANY = 8  # totals of a statement from which on a view is worth its own
 _SUMS = ("rows", "nonnull", "balance", "rest", "sum", "square", "units")
 
 
@@ -114,9 +115,11 @@ def part_totals(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Key
     by_row = {**distinct, **quantiles}
     if asked.table.unit_id is None:
         rows = _in_cells(stage, asked, rows, keys)
-        rows = rows.select(CELL, *asked.columns({**sums, **by_row}, rows))
         readings = bool(sums) + len(distinct) + len({_histogram(item) for item in quantiles.values()})
-        rows = stage.keep(rows) if readings > 1 else rows
+        if readings > 1:
+            rows = stage.keep(rows.select(CELL, *asked.columns({**sums, **by_row}, rows)))
+        elif len(sums) >= _MANY:
+            rows = stage.seen(rows)
         totals = {"sums": cell_totals(rows, asked.table, sums, [CELL])} if sums else {}
     elif _only_counts(asked, by_row):
         totals = {"sums": _counts(stage, asked, rows)}

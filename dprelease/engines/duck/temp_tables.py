@@ -7,6 +7,8 @@ from itertools import count
 from types import TracebackType
 from typing import Any
 
+import ibis.expr.operations as ops
+
 from dprelease.engines.files.decimals import MOST
 
 __all__ = ["Stage"]
@@ -18,13 +20,16 @@ class Stage:
     Args:
         backend: Ibis over DuckDB.
         names: Numbers that no other table of the backend has in its name.
+        lasting: A stage that lasts longer, and has the views of what no table of this one is needed for.
     """
 
-    def __init__(self, backend: Any, names: count[int]) -> None:
+    def __init__(self, backend: Any, names: count[int], lasting: Stage | None = None) -> None:
         self._backend = backend
         self._names = names
+        self._lasting = lasting
         self._lent: list[str] = []
         self._kept: list[str] = []
+        self._views: dict[Any, str] = {}
 
     def __enter__(self) -> Stage:
         return self
@@ -34,10 +39,13 @@ class Stage:
 
     def clear(self) -> None:
         """Drop everything that was lent and kept."""
+        for name in self._views.values():
+            self._backend.con.execute(f"DROP VIEW IF EXISTS {_quoted(name)}")
         for name in self._kept:
             self._backend.con.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
         for name in self._lent:
             self._backend.con.unregister(name)
+        self._views.clear()
         self._kept.clear()
         self._lent.clear()
 
@@ -47,6 +55,20 @@ class Stage:
         self._backend.con.register(name, rows)
         self._lent.append(name)
         return self._backend.table(name)
+
+    def seen(self, rows: Any) -> Any:
+        """The same rows as a view, of equal ones the same: how they are made is no part of a statement over it.
+
+        Ibis writes a statement anew in several passes, in each of which all that stands above a changed part is made
+        again: half of the time of a statement with many totals.
+        """
+        stage = self if self._lasting is None or self._lent or self._kept else self._lasting
+        made_of = rows.op()
+        if (name := stage._views.get(made_of)) is None:
+            name = stage._views[made_of] = f"t{next(self._names)}"
+            self._backend.con.execute(f"CREATE VIEW {_quoted(name)} AS {self._backend.compile(rows)}")
+        where = ops.Namespace(catalog=None, database=None)
+        return ops.DatabaseTable(name, schema=rows.schema(), source=self._backend, namespace=where).to_expr()
 
     def read(self, rows: Any) -> Any:
         """Compute an Ibis table and fetch it, as an Arrow table."""

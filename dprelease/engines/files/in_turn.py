@@ -25,6 +25,9 @@ def in_turn(action: Callable[[Item], Result], items: Iterable[Item], threads: in
     >>> list(in_turn(str, range(3)))
     ['0', '1', '2']
     """
+    if threads == 1:
+        yield from map(action, items)
+        return
     with ThreadPoolExecutor(threads, thread_name_prefix="dprelease-load") as pool:
         waiting: deque[Future[Result]] = deque()
         for item in items:

@@ -130,7 +130,8 @@ class _Stream(io.RawIOBase):
 
 def threads_for(paths: Sequence[FilePath]) -> int:
     """How many files are read at once: of a store more, for most of the time it is waited for."""
-    return _AT_ONCE if any(isinstance(path, StoredObject) for path in paths) else THREADS
+    most = _AT_ONCE if any(isinstance(path, StoredObject) for path in paths) else THREADS
+    return max(1, min(most, len(paths)))
 
 
 def stored_objects(
