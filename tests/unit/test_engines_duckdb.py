@@ -369,3 +369,27 @@ def test_our_own_errors_pass_through() -> None:
 
     with pytest.raises(Unsupported, match="DPR-E299"):
         scrubbed("testing", fail)
+
+
+def test_statements_of_many_totals_are_made_over_one_view_which_goes_with_its_table(folder: Path) -> None:
+    """Equal rows are one view; with a reference, which is lent for one answer, the view goes with that answer."""
+    people, engine = table(), DuckDBEngine(folder, {})
+    asked = [Quantity(kind="rows", where=f"pay > {at}") for at in range(20)]
+
+    def views() -> int:
+        found = engine._backend.con.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
+        return int(found[0][0])
+
+    few = [open_exact(*ask(engine, people, (), [each], {})).tolist() for each in asked]
+    assert views() == 0
+    for _ in range(2):
+        assert [open_exact(each).tolist() for each in ask(engine, people, (), asked, {})] == few
+        assert views() == 1
+    lands = Join(reference="lands", on="sex", add=("land",))
+    joined = table(SEX, PAY, Column(name="land", type="text", keys=("a", "b"), reference="lands"), joins=(lands,))
+    references = {"lands": ReferenceTable(columns={"sex": (1, 2), "land": ("a", "b")})}
+    assert [open_exact(each).tolist() for each in ask(engine, joined, ("land",), asked, references)][0] == [1, 2]
+    assert views() == 1
+    engine._forget()
+    assert views() == 0
+    engine.close()

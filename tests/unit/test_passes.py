@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Quantity, TotalsCube
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.explain.facts import passes_texts
@@ -156,6 +156,27 @@ def test_a_cube_is_small_and_of_no_keys_that_only_one_grouping_has() -> None:
         ("sex",): ("sex", "town"),
         ("town",): ("sex", "town"),
     }
+
+
+def test_a_cube_holds_what_two_groupings_ask_for_where_three_ask_for_another_total() -> None:
+    """The sum of two of them, and not that of the third one; without the counts there is no cube for two."""
+    text = HEAD.replace("sex: {type", "town: {type: integer, keys: {from: 1, to: 50}}\n      sex: {type")
+    total, other = "sum: pay, clip: [0, 100]", "sum: pay, clip: [0, 50]"
+    counts = [f"table: people, by: [{by}], measures: {{n: {{count: rows}}}}" for by in ("town, sex", "sex", "town")]
+    sums = [
+        f"table: people, by: [{by}], measures: {{t: {{{each}}}}}"
+        for by, each in (("sex", total), ("town", total), ("town, sex", other))
+    ]
+
+    def cube_of(queries: list[str]) -> TotalsCube | None:
+        plan = plan_of(text + "".join(f"  q{at}: {{{each}}}\n" for at, each in enumerate(queries)))
+        (cube,) = {batch.cube for batch in plan.batches()}
+        return cube
+
+    cube = cube_of([*counts, *sums])
+    assert cube is not None
+    assert [(each.kind, each.high) for each in cube.quantities] == [("rows", 1), ("sum", 100)]
+    assert cube_of(sums) is None
 
 
 class Failing(Zeros):
