@@ -1,8 +1,8 @@
 """Which groupings of a table are added up from one finer one, a cube, that is counted once for all of them.
 
-A cube is worth it where at least three groupings ask for the same total, and where it is small: what it takes of time and
-memory is bounded by its public keys alone, so that nothing about the rows decides whether there is one. Where there is
-one, it also holds what two of them ask for: one more total of its pass takes less than two passes.
+A cube is worth it where at least three groupings ask for the same total, and where it is small: what it takes of time
+and memory is bounded by its public keys alone, so that nothing about the rows decides whether there is one. Where there
+is one, it also holds what two of them ask for: one more total of its pass takes less than two passes.
 """
 
 from __future__ import annotations
