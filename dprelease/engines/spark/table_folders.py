@@ -102,8 +102,9 @@ def address_of(source: MetastoreSource, location: str) -> str:
         return path
     if (known := store_meant(scheme)) in STORES and place:
         return f"{known}://{place}{path}"
+    says = f"begins with `{scheme}:`, which is not read" if scheme else "names no file system"
     raise TableMismatch(
-        f"the folder of the table {source.file!r} is at an address that begins with `{scheme}:`, which is not read",
+        f"the folder of the table {source.file!r} is at an address that {says}",
         detail="files are opened by readers of our own: in folders that all machines mount, and in object stores",
         hint="write a copy of the table to such a place (`CREATE TABLE ... USING parquet LOCATION 'file:/...'`)",
         code="DPR-E158",
