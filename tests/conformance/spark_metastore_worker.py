@@ -33,7 +33,7 @@ COLUMNS = (
     Column(name="sex", type="integer", keys=(0, 1)),
     Column(name="n", type="integer"),
 )
-IN_PATHS = Column(name="town", type="text", keys=("x", "y/z"), null="none", partition=True)
+IN_PATHS = Column(name="town", type="text", keys=("x", "y/z", "none"), null="none", partition=True)
 
 
 def main(folder: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from dprelease.catalog.source import MetastoreSource
 from dprelease.errors import DpReleaseError, TableMismatch, Unavailable
 
-__all__ = ["Partition", "RecordedTable", "TableRecords", "recorded"]
+__all__ = ["Partition", "RecordedTable", "TableRecords", "table_on_record"]
 
 _HIVE = "org.apache.hadoop.hive.ql.io.parquet"
 _PARQUET = {"inputFormat": f"{_HIVE}.MapredParquetInputFormat", "serde": f"{_HIVE}.serde.ParquetHiveSerDe"}
@@ -69,7 +69,7 @@ class RecordedTable:
     partitions: tuple[Partition, ...] = ()
 
 
-def recorded(source: MetastoreSource, records: TableRecords) -> RecordedTable:
+def table_on_record(source: MetastoreSource, records: TableRecords) -> RecordedTable:
     """What is on record of a table, where it is one that is read.
 
     Raises:

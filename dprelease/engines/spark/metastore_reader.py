@@ -19,7 +19,7 @@ from dprelease.engines.files.places.delta import lake_files
 from dprelease.engines.files.places.found import DataFile, of_period
 from dprelease.engines.files.reader import FileReader
 from dprelease.engines.files.source import stored_columns
-from dprelease.engines.spark.metastore import RecordedTable, TableRecords, recorded
+from dprelease.engines.spark.metastore import RecordedTable, TableRecords, table_on_record
 from dprelease.engines.spark.session import spark_context
 from dprelease.engines.spark.session_catalog import SessionCatalog
 from dprelease.engines.spark.table_folders import address_of, folder_files
@@ -42,7 +42,8 @@ class MetastoreReader(FileReader):
 
         Raises:
             EngineError: If it has said other ones before (DPR-E105).
-            Unavailable: As ``metastore.recorded`` and ``table_folders.folder_files``; and so is ``TableMismatch``.
+            Unavailable: As of ``metastore.table_on_record`` and ``table_folders.folder_files``.
+            TableMismatch: As there.
         """
         identity = table.fingerprint()
         found = scrubbed(f"table {table.name!r}, asking the metastore", lambda: self._found(table))
@@ -64,7 +65,7 @@ class MetastoreReader(FileReader):
         source = table.source
         if not isinstance(source, MetastoreSource):
             raise BrokenPromiseError(f"the rows of table {table.name!r} are in no metastore")
-        record = recorded(source, self._records())
+        record = table_on_record(source, self._records())
         if source.version is None:
             _require_columns(table, source, record)
             return folder_files(table, source, record, self._environment)
