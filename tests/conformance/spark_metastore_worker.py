@@ -57,6 +57,8 @@ def main(folder: Path) -> None:
     for name in ("csv", "orc", "text", "outside", "dropped", "globbed", "nothing"):
         print(name, _refused(folder, name))
     print("lake", _lake(spark, folder))
+    spark.conf.set("spark.sql.defaultCatalog", "other")
+    print("elsewhere", _refused(folder, "plain"))
     session._ended(context, Path(session._FOLDERS[-1]))
     print("stopped")
 

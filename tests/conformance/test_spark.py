@@ -90,7 +90,13 @@ def test_tables_of_a_hive_metastore_are_read_as_spark_reads_them_or_refused(tmp_
     refused = dict.fromkeys(("view", "csv", "orc", "text", "globbed"), "DPR-E158")
     refused |= {"outside": "DPR-E159", "dropped": "DPR-E159", "nothing": "DPR-E157"}
     said = dict(line.partition(" ")[::2] for line in told.stdout.splitlines())
-    assert said == {**dict.fromkeys(read, "equal"), **refused, "lake": "equal DPR-E135", "stopped": ""}
+    assert said == {
+        **dict.fromkeys(read, "equal"),
+        **refused,
+        "lake": "equal DPR-E135",
+        "elsewhere": "DPR-E154",
+        "stopped": "",
+    }
 
 
 @pytest.mark.nightly
