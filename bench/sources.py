@@ -19,6 +19,7 @@ from pathlib import Path
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines.files import fingerprint
 from dprelease.engines.files.fingerprint import Watch, hashed
+from dprelease.engines.files.reader import FileReader
 
 _MOST = 500
 _TURNS = 3
@@ -61,7 +62,7 @@ def main(size: int, folder: Path) -> None:
         taken = seconds(act)
         print(f"{label:28} {taken / size_gb:8.3f} s/GB {size_gb / taken:8.2f} GB/s")
     fingerprint.TICK = -(10**9)  # as if the file were older than two seconds
-    watch = Watch(folder, {})
+    watch = Watch(FileReader(folder, {}).files)
     table = Table(name="t", account="a", source=_SOURCE, columns=(Column(name="id", type="text"),))
     watch.fingerprint(table, key, loaded=False)
     print(f"{'second look':28} {seconds(lambda: watch.known(table, key)) * 1e6:8.0f} microseconds")

@@ -1,4 +1,4 @@
-"""Where the rows of a confidential table are: in files, or in a database."""
+"""Where the rows of a confidential table are: in files, which a metastore may name, or in a database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = [
     "AnySource",
     "DatabaseSource",
     "DeltaSource",
+    "MetastoreSource",
     "Source",
+    "store_meant",
     "store_problem",
 ]
 
@@ -43,6 +45,15 @@ _MEANT = {
 """What else addresses of these stores begin with, in other programs."""
 
 
+def store_meant(scheme: str) -> str:
+    """What addresses of a store begin with here, which begin otherwise in other programs.
+
+    >>> store_meant("s3a"), store_meant("hdfs")
+    ('s3', 'hdfs')
+    """
+    return _MEANT.get(scheme.lower(), scheme.lower())
+
+
 def store_problem(address: str) -> tuple[str, str] | None:
     """What is wrong with the address of an object store, and what to write; it quotes nothing of it.
 
@@ -52,7 +63,7 @@ def store_problem(address: str) -> tuple[str, str] | None:
     scheme, _, rest = address.partition("://")
     hint = f"write an address such as {', '.join(STORES.values())}"
     if scheme not in STORES:
-        meant = _MEANT.get(scheme.lower(), scheme.lower())
+        meant = store_meant(scheme)
         hint = f"write {STORES[meant]}" if meant in STORES else hint
         return "begins with what is no object store that can be read", hint
     named = rest.partition("/")[0].rpartition("@")[0]
@@ -99,6 +110,11 @@ class Source(GrownValue):
         return self.format
 
     @property
+    def has_log(self) -> bool:
+        """Whether a log says which files there are, and which columns: an older file of these may lack one."""
+        return False
+
+    @property
     def has_lines(self) -> bool:
         """Whether its files are CSVs, compressed or not."""
         return self.format.startswith("csv")
@@ -130,6 +146,11 @@ class DeltaSource(Source):
     version: int = Field(ge=0)
 
     @property
+    def has_log(self) -> bool:
+        """Its own one."""
+        return True
+
+    @property
     def file_format(self) -> str:
         """How its files are written."""
         return "parquet"
@@ -137,6 +158,34 @@ class DeltaSource(Source):
     def without_place(self) -> Self:
         """The same, wherever it is and of whatever version."""
         return self.model_copy(update={"file": "", "version": 0})
+
+
+class MetastoreSource(Source):
+    """A table of the metastore of a Spark session, which says in which folder its Parquet files are.
+
+    A plan has its name. The folder is asked for when the rows are read, and stands in no record of a release.
+
+    Attributes:
+        file: Its name there, ``database.table``.
+        version: The number of a version of a Delta table; None: it is no Delta table.
+    """
+
+    format: Literal["metastore"] = "metastore"
+    version: int | None = Field(None, ge=0)
+
+    @property
+    def has_log(self) -> bool:
+        """Whether it is a Delta table, as its version says."""
+        return self.version is not None
+
+    @property
+    def file_format(self) -> str:
+        """How its files are written."""
+        return "parquet"
+
+    def without_place(self) -> Self:
+        """The same, wherever it is and of whatever version."""
+        return self.model_copy(update={"file": "", "version": None})
 
 
 class DatabaseSource(GrownValue):
@@ -182,4 +231,4 @@ class DatabaseSource(GrownValue):
         return self.model_copy(update={"database": "", "table": None, "in_schema": None, "view": False, "query": None})
 
 
-AnySource = Source | DeltaSource | DatabaseSource
+AnySource = Source | DeltaSource | MetastoreSource | DatabaseSource

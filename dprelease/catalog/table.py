@@ -13,7 +13,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.names import Names
-from dprelease.catalog.source import AnySource, DatabaseSource, DeltaSource, Source
+from dprelease.catalog.source import AnySource, DatabaseSource, DeltaSource, MetastoreSource, Source
 from dprelease.catalog.weight import Weighting
 from dprelease.errors import BrokenPromiseError
 from dprelease.privacy.randomized import RandomizedResponse
@@ -32,6 +32,7 @@ __all__ = [
     "Join",
     "Key",
     "Mapped",
+    "MetastoreSource",
     "PrivateJoin",
     "Range",
     "Reference",

@@ -18,6 +18,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.table import Catalog, Column, DatabaseSource, Source, Table, TableBounds, TimeFilter
 from dprelease.engines import ENGINES, OpenedEngine, engine_for
+from dprelease.engines.files.places.found import data_files
 from dprelease.engines.spark import engine as room
 from dprelease.engines.spark import splits, tasks
 from dprelease.engines.spark.engine import SparkEngine
@@ -162,7 +163,7 @@ def test_a_period_without_a_folder_has_no_rows(unit_id: str | None, tmp_path: Pa
             "bounds": None if unit_id is None else written.bounds,
         }
     )
-    assert splits.splits_of(table, 0, tmp_path, {}, 3) == []
+    assert splits.splits_of(table, 0, data_files(table, tmp_path, {}), 3) == []
     assert _asked(tmp_path, table) == _asked(tmp_path, table, "duckdb")
     assert {total for answer in _asked(tmp_path, table) for total in answer} == {0}
 

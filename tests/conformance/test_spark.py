@@ -75,6 +75,31 @@ def test_spark_reads_stores_lakes_and_earlier_periods_as_one_machine_and_writes_
 
 
 @pytest.mark.nightly
+@pytest.mark.skipif(importlib.util.find_spec("deltalake") is None, reason="the extra `delta` is not installed")
+def test_tables_of_a_hive_metastore_are_read_as_spark_reads_them_or_refused(tmp_path: Path) -> None:
+    """Made and mostly written by Spark, in a metastore on Derby; its own SQL counts what we count."""
+    told = subprocess.run(
+        [sys.executable, str(HERE / "spark_metastore_worker.py"), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr[-3000:]
+    read = ["plain", "buckets", "outer", "parted", "hive"]
+    refused = dict.fromkeys(("view", "csv", "orc", "text", "globbed"), "DPR-E158")
+    refused |= {"outside": "DPR-E159", "dropped": "DPR-E159", "nothing": "DPR-E157"}
+    said = dict(line.partition(" ")[::2] for line in told.stdout.splitlines())
+    assert said == {
+        **dict.fromkeys(read, "equal"),
+        **refused,
+        "lake": "equal DPR-E135",
+        "elsewhere": "DPR-E154",
+        "stopped": "",
+    }
+
+
+@pytest.mark.nightly
 def test_what_is_planted_in_the_logs_and_on_the_disks_of_spark_is_found(tmp_path: Path) -> None:
     """The power of the test above: each place where something could be has something that it finds."""
     said, found = asked(tmp_path, "planted")

@@ -8,6 +8,7 @@ import pytest
 
 from dprelease.errors import SpecError
 from dprelease.release import direct
+from dprelease.release.data.headers import tables_not_here
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.quote import quote_plan
 from dprelease.release.run import Request
@@ -92,6 +93,19 @@ def test_what_leads_elsewhere_is_refused_unless_any_folder_is_allowed(project: P
     assert "data, ../vault" in problem.hint
     policy(project, "")
     plan_release(open_target(path))
+
+
+def test_a_table_of_a_metastore_lies_wherever_it_says(project: Path) -> None:
+    """That no name tells, and a plan asks nobody: it is refused where only some folders are allowed."""
+    path = spec(project, "metastore: office.people")
+    path.write_text(path.read_text().replace("    columns:", "    engine: spark\n    columns:"))
+    with pytest.raises(SpecError, match="DPR-S919") as told:
+        plan_release(open_target(path))
+    assert "a metastore" in str(told.value)
+    policy(project, "")
+    target = open_target(path)
+    assert b"office.people" in plan_release(target).canonical().encode()
+    assert "`dprelease run` asks" in tables_not_here(target.resolved[0], project)["people"]
 
 
 def test_a_plan_that_was_frozen_before_is_held_against_it_too(project: Path) -> None:

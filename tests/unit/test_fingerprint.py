@@ -25,6 +25,7 @@ from dprelease.engines.files import csv_lines as csvfile
 from dprelease.engines.files import fingerprint
 from dprelease.engines.files.fingerprint import Look, Watch, hashed, no_rows
 from dprelease.engines.files.places.folders import files
+from dprelease.engines.files.reader import FileReader
 from dprelease.errors import BrokenPromiseError, EngineError, Retryable, Unavailable
 from tests.embedded import EMBEDDED
 from tests.tiers import few
@@ -341,7 +342,7 @@ def test_what_is_given_out_after_loading_is_the_fingerprint_of_the_rows_in_memor
         for content in (b"b", b"a"):
             path.write_bytes(b"sex\n" + content)
             alone[content] = of(Path(name))
-        watch = Watch(Path(name), {})
+        watch = Watch(FileReader(Path(name), {}).files)
         assert watch.fingerprint(table(), KEY, loaded=False) == alone[b"a"]
         for act in [*acts, "compare"]:
             if act == "load":

@@ -19,18 +19,18 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from dprelease.canonical import dumps
-from dprelease.catalog.source import DeltaSource, Source
+from dprelease.catalog.source import Source
 from dprelease.catalog.table import Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.in_turn import in_turn
-from dprelease.engines.files.places.found import DataFile, data_files
+from dprelease.engines.files.places.found import DataFile
 from dprelease.engines.files.places.objects import ObjectLook, StoredObject, threads_for
 from dprelease.engines.files.places.partitions import partition_columns
 from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
@@ -38,6 +38,7 @@ from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Una
 __all__ = [
     "KEY_BYTES",
     "TICK",
+    "FindFiles",
     "Hashed",
     "Look",
     "Watch",
@@ -50,6 +51,8 @@ __all__ = [
 KEY_BYTES = 32
 TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT)
 
+FindFiles = Callable[[Table], Sequence[DataFile]]
+"""Finds the files of a table; raises as ``files.places.found.data_files``."""
 _BLOCK = 1 << 20
 _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
 # 16 bytes: personalisation strings of BLAKE2b.
@@ -82,13 +85,17 @@ class Hashed:
     digest: str
 
 
-def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
+def present(table: Table, find: FindFiles) -> None:
     """Check that every file of a table is there and may be read; reads no byte of any.
+
+    Args:
+        table: The declaration.
+        find: Finds its files.
 
     Raises:
         Unavailable: If a variable is not set, no file matches, or one may not be read.
     """
-    found = scrubbed(f"table {table.name!r}, looking for its files", lambda: data_files(table, folder, environment))
+    found = scrubbed(f"table {table.name!r}, looking for its files", lambda: find(table))
     for each in found:
         if isinstance(each.path, Path) and not os.access(each.path, os.R_OK):
             raise Unavailable(
@@ -201,13 +208,11 @@ class Watch:
     Not safe for threads, but for :meth:`known`: the engine holds its own lock, so that no table is half loaded.
 
     Args:
-        folder: What ``source.file`` is relative to.
-        environment: What ``${env:NAME}`` in it may name.
+        find: Finds the files of a table, as they are now.
     """
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        self._folder = folder
-        self._environment = environment
+    def __init__(self, find: FindFiles) -> None:
+        self._find = find
         self._seen: dict[tuple[str, bytes], dict[DataFile, Hashed]] = {}
         self._moved: set[str] = set()
 
@@ -259,14 +264,14 @@ class Watch:
         def one(file: DataFile) -> Hashed:
             return hashed(file.path, table.files, key, table.account, old.get(file))
 
-        found = data_files(table, self._folder, self._environment)
+        found = self._find(table)
         new = dict(zip(found, in_turn(one, found, threads_for([each.path for each in found])), strict=True))
         _require_different(table, new)
         return new
 
     def _looks(self, table: Table) -> dict[DataFile, Look | ObjectLook]:
         def looks() -> dict[DataFile, Look | ObjectLook]:
-            found = data_files(table, self._folder, self._environment)
+            found = self._find(table)
             at_once = in_turn(lambda each: _look_at(each.path), found, threads_for([each.path for each in found]))
             return dict(zip(found, at_once, strict=True))
 
@@ -274,7 +279,7 @@ class Watch:
 
 
 def _require_different(table: Table, hashes: Mapping[DataFile, Hashed]) -> None:
-    if isinstance(table.source, DeltaSource):  # whose log names each of its files on purpose
+    if table.files.has_log:  # it names each of its files on purpose
         return
     first: dict[tuple[str, Any], int] = {}
     for at, (file, each) in enumerate(hashes.items(), start=1):

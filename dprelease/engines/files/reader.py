@@ -28,16 +28,20 @@ class FileReader:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
-        self._watch = Watch(folder, environment)
+        self._watch = Watch(self.files)
+
+    def files(self, table: Table) -> tuple[DataFile, ...]:
+        """The files of a table, as they are now; see ``files.places.found.data_files``."""
+        return data_files(table, self._folder, self._environment)
 
     def describe(self, table: Table) -> None:
         """Check the files and the names in them."""
-        found = data_files(table, self._folder, self._environment)
+        found = self.files(table)
         checked_headers(table, [each.path for each in found])
 
     def present(self, table: Table) -> None:
         """Check that the files may be read."""
-        present(table, self._folder, self._environment)
+        present(table, self.files)
 
     def known(self, table: Table, key: bytes) -> tuple[str, ...] | None:
         """The keyed hashes, where every file looks as it did."""
@@ -51,7 +55,7 @@ class FileReader:
         self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None] = lambda done, parts: None
     ) -> Iterator[list[Any]]:
         """The blocks of all files, one file after the other, whose names and headers are checked first."""
-        found = data_files(table, self._folder, self._environment)
+        found = self.files(table)
         headers = checked_headers(table, [each.path for each in found])
         read = count(1)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dprelease.catalog.reference import found_names
-from dprelease.catalog.source import DeltaSource
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import own_columns
@@ -50,7 +49,7 @@ def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
     form = FILE_FORMATS[table.files.file_format]
     names = scrubbed(doing, lambda: form.names(table.files, path))
     declared = [column.name for column in stored_columns(table) if not column.partition]
-    if isinstance(table.source, DeltaSource):  # its log says which columns there are; an older file may lack one
+    if table.files.has_log:  # its log says which columns there are; an older file may lack one
         declared = [name for name in declared if name in (names or ())]
     missing = [name for name in declared if name not in (names or ())]
     advice = None
@@ -91,7 +90,7 @@ def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
             code="DPR-E146",
         )
     both = [column.name for column in partition_columns(table) if column.name in names]
-    if both and not isinstance(table.source, DeltaSource):
+    if both and not table.files.has_log:
         raise TableMismatch(
             f"table {table.name!r}: {where} has a column {', '.join(map(repr, both))}, and its path says it too",
             detail="of a column with `partition: true` the value is taken from the path, and the two may differ",
@@ -123,7 +122,7 @@ def stored_blocks(
         piece: Which of so many parts of a file is read; only a Parquet file has more than one.
     """
     said = {column.name: value for column, value in zip(partition_columns(table), values, strict=True)}
-    if isinstance(table.source, DeltaSource):
+    if table.files.has_log:
         said |= {column.name: None for column in columns if column.name not in {*names, *said}}
     if table.time is not None and table.time.column in said:  # of all rows alike, and of other periods no file is here
         table = table.model_copy(update={"time": None})

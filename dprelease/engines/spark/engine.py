@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import MOST_CELLS, CellSlice, cells_asked
 from dprelease.catalog.reference import References
+from dprelease.catalog.source import MetastoreSource
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import loading
@@ -26,9 +27,11 @@ from dprelease.engines.duck.parts import ComeTo, combinations_of
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.files.formats import FILE_FORMATS
+from dprelease.engines.files.reader import FileReader
 from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.spark.jobs import TaskTotals, run_job
 from dprelease.engines.spark.kept import KeptCombinations
+from dprelease.engines.spark.metastore_reader import MetastoreReader
 from dprelease.engines.spark.session import spark_context
 from dprelease.engines.spark.splits import Split, bytes_of, splits_of
 from dprelease.engines.spark.tasks import Work, task_versions
@@ -51,16 +54,21 @@ class SparkEngine(DuckDBEngine):
         EngineError: As there.
     """
 
-    formats: ClassVar[frozenset[str]] = frozenset({*FILE_FORMATS, "delta"})
+    formats: ClassVar[frozenset[str]] = frozenset({*FILE_FORMATS, "delta", "metastore"})
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         super().__init__(folder, environment)
         self._memory = memory_for_rows(environment)
         self._kept: dict[Any, KeptCombinations] = {}
+        self._files, self._metastore = FileReader(folder, environment), MetastoreReader(folder, environment)
         self._more: dict[str, int] = {}  # how many times as many parts a table needs
 
     def __repr__(self) -> str:
         return "<SparkEngine>"
+
+    def _reader(self, table: Table) -> FileReader:
+        """What finds and reads the files of a table; Spark has no other sources."""
+        return self._metastore if isinstance(table.source, MetastoreSource) else self._files
 
     def check(
         self,
@@ -142,7 +150,7 @@ class SparkEngine(DuckDBEngine):
         tables = (asked.table, *(asked.catalog.tables[join.table] for join in asked.table.private_joins))
         context, looked = spark_context(self._environment), loading(asked.catalog, asked.grouping, asked.quantities)
         cores = int(context.defaultParallelism)
-        split = [splits_of(table, at, self._folder, self._environment, cores) for at, table in enumerate(tables)]
+        split = [splits_of(table, at, self._reader(table).files(table), cores) for at, table in enumerate(tables)]
         splits = [each for some in split for each in some]
         work = Work(
             asked=asked,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from dprelease.errors import Unsupported
 
-__all__ = ["OURS", "asked_for", "is_local", "refuse_unsafe"]
+__all__ = ["OURS", "asked_for", "is_local", "refuse_other_catalogs", "refuse_unsafe"]
 
 OURS: Mapping[str, str] = {
     "spark.app.name": "dprelease",
@@ -41,6 +41,15 @@ _WHY = {
     "spark.authenticate": "anybody on the network could ask an executor for rows",
     "spark.network.crypto.enabled": "rows would cross the network in clear",
 }
+_NAMES_MEAN = {
+    "spark.sql.defaultCatalog": {"spark_catalog"},
+    "spark.sql.catalog.spark_catalog": {"builtin", "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
+    "spark.sql.extensions": {
+        "io.delta.sql.DeltaSparkSessionExtension",
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    },
+}
+"""What may be set where tables are named: with anything else a query of the site may read other rows by that name."""
 _NOBODY_LISTENS = ("spark.extraListeners", "spark.plugins", "spark.sql.queryExecutionListeners", "spark.metrics.conf")
 
 
@@ -77,6 +86,21 @@ def refuse_unsafe(found: Mapping[str, str]) -> None:
     for name in _NOBODY_LISTENS:
         if found.get(name, "").strip():
             _refuse(name, "is set", "what listens is told the sizes of exact totals", f"leave {name} out")
+
+
+def refuse_other_catalogs(found: Mapping[str, str]) -> None:
+    """Refuse a session in which the name of a table may mean other rows than those of the files on its record.
+
+    Args:
+        found: Its settings, by name.
+
+    Raises:
+        Unsupported: Names the first one that is otherwise (DPR-E154).
+    """
+    for name, may in _NAMES_MEAN.items():
+        if not may.issuperset(each.strip() for each in found.get(name, "").split(",") if each.strip()):
+            why = "tables of a metastore would be other ones, or have other rows, in the queries of this session"
+            _refuse(name, "is set", why, f"leave {name} out, or name the files of the table as `source`,")
 
 
 def _refuse(name: str, says: str, why: str, hint: str) -> None:

@@ -9,14 +9,13 @@ credentials that it was given: they are sent with what it is to read, and are wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.files.in_turn import in_turn
-from dprelease.engines.files.places.found import data_files
+from dprelease.engines.files.places.found import DataFile
 from dprelease.engines.files.places.objects import FilePath, StoredObject, threads_for
 from dprelease.engines.files.places.partitions import PathValue
 from dprelease.engines.files.source import checked_headers, stored_blocks
@@ -52,21 +51,19 @@ class Split:
     facts: tuple[Any, ...]
 
 
-def splits_of(table: Table, place: int, folder: Path, environment: Mapping[str, str], least: int) -> list[Split]:
+def splits_of(table: Table, place: int, found: Sequence[DataFile], least: int) -> list[Split]:
     """The parts of all files of a table.
 
     Args:
         table: The declaration.
         place: Its place among the tables that are read.
-        folder: What paths are relative to.
-        environment: What ``${env:NAME}`` in it may name.
+        found: Its files.
         least: How many parts there are to be, where the files can be read in so many.
 
     Raises:
         Unavailable: If a file is not there.
         TableMismatch: If one lacks a column.
     """
-    found = data_files(table, folder, environment)
     paths = [each.path for each in found]
     names = checked_headers(table, paths)
     looks = in_turn(_look, paths, threads_for(paths))

@@ -34,15 +34,34 @@ def misplaced_sources(loaded: Loaded, folder: Path, allowed: Sequence[str]) -> l
         allowed: ``sources_under`` of the policy.
     """
     homes = [(folder / each).resolve() for each in allowed]
+    if not homes:
+        return []
+    found = [
+        (
+            name,
+            f"leads out of the folders that data may come from: {shown(source)!r}",
+            "name files there, or its owner adds a folder",
+        )
+        for name, source, pattern in _local(loaded)
+        if not all(_is_within(path, homes) for path in _reached(pattern, folder))
+    ]
+    found += [
+        (
+            name,
+            "is in whatever folder a metastore says, and data may come from some folders alone",
+            "name its files as `file`, or its owner takes that out",
+        )
+        for name, table in loaded.spec.tables.items()
+        if table.source.metastore is not None
+    ]
     return [
         Problem(
             "DPR-S919",
-            f"leads out of the folders that data may come from: {shown(source)!r}",
-            f"the policy has `sources_under`: {listed(allowed)}; name files there, or its owner adds a folder",
+            says,
+            f"the policy has `sources_under`: {listed(allowed)}; {hint}",
             loaded.where("tables", name, "source"),
         )
-        for name, source, pattern in _local(loaded)
-        if homes and not all(_is_within(path, homes) for path in _reached(pattern, folder))
+        for name, says, hint in found
     ]
 
 
@@ -50,7 +69,9 @@ def _local(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
     """Table, source as written, and the pattern of its files; those whose variables are not set are told by the run."""
     for name, table in loaded.spec.tables.items():
         source = table.source
-        written = source.file or source.delta or source.database or ""
+        written = source.file or source.delta or source.database
+        if written is None:
+            continue
         pattern = source_pattern(written, os.environ)
         served = source.database is not None and not written.startswith(_FILE_DATABASES)
         if pattern is not None and not served and "://" not in pattern:

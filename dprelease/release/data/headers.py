@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dprelease.catalog.table import Catalog
+from dprelease.catalog.table import Catalog, MetastoreSource
 from dprelease.engines import engine_for
 from dprelease.errors import Unavailable
 
@@ -29,6 +29,9 @@ def tables_not_here(catalog: Catalog, folder: Path) -> dict[str, str]:
     engine = engine_for(catalog.tables.values())(folder, os.environ)
     try:
         for name, table in catalog.tables.items():
+            if isinstance(table.source, MetastoreSource):  # that would start a session
+                away[name] = f"{table.source.file!r} is a table of a metastore, which `dprelease run` asks"
+                continue
             try:
                 engine.describe(table)
             except Unavailable as error:

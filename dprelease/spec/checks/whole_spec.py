@@ -148,6 +148,7 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
     for name, table in spec.tables.items():
         if not COLUMN_NAME.fullmatch(name):
             findings.add("DPR-S502", ("tables", name), "is no name", NAME_RULE, key=True)
+        _check_engine(name, table, findings)
         check_unit(name, table, findings)
         check_joins(spec, name, table, findings)
         check_time(spec, name, table, findings)
@@ -161,6 +162,14 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
             check_computed_column(column, table, above, at, findings)
             check_partition(column, table, at, findings)
             above[column] = described.type
+
+
+def _check_engine(name: str, table: TableSpec, findings: Findings) -> None:
+    """Only a session of Spark has a metastore to ask."""
+    if table.source.metastore is not None and table.engine is None:
+        says = "is a table of a metastore, which only a Spark session can ask"
+        hint = "write `engine: spark` in the table, or name its folder: `source: {file: FOLDER/*.parquet}`"
+        findings.add("DPR-S741", ("tables", name, "source", "metastore"), says, hint)
 
 
 def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""What the author writes of a confidential source: files and how a CSV writes its rows, or a table of a database."""
+"""What the author writes of a confidential source: files, how a CSV writes its rows, or a table elsewhere."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from dprelease.catalog.source import (
     AnySource,
     DatabaseSource,
     DeltaSource,
+    MetastoreSource,
     Source,
     store_problem,
 )
 from dprelease.catalog.urls import HOLD, VARIABLE, user_part
 from dprelease.spec.fields.value import SpecValue
+from dprelease.spec.text.names import shown
 from dprelease.spec.text.numbers import Constant, Numeral
 from dprelease.spec.text.scalars import AsWritten, Filled, Flag, Whole, kind_of, refuse
 
@@ -166,16 +168,32 @@ _NEWEST = (
     "write `version: N`: the newest one is the number of the last file NNN.json in the folder `_delta_log`, and what "
     "`python -c 'import deltalake; print(deltalake.DeltaTable(\"FOLDER\").version())'` prints"
 )
+_NAMED = re.compile(r"[A-Za-z0-9_]{1,128}\.[A-Za-z0-9_]{1,128}")
+
+
+def _metastore(name: str) -> str:
+    """The name of a database and of a table in it: of letters that mean nothing to anybody who is handed them."""
+    if not _NAMED.fullmatch(name):
+        says = f"is no name of a table in a metastore: {shown(name)!r}"
+        hint = "write the database and the table, as in `metastore: office.visits`, with letters, digits and _"
+        if name.count(".") == 2:
+            hint = f"{hint}; tables of other catalogs (Unity, Iceberg) are not read: name their files"
+        raise refuse("DPR-S740", says, hint)
+    return name
+
+
 _OF_FILES = ("file",)
 _OF_CSV = (
     *("delimiter", "quote", "decimal", "thousands", "encoding", "header", "skip"),
     *("date_format", "true_values", "false_values"),
 )
 _OF_LAKES = ("delta", "version")
+_OF_METASTORES = ("metastore", "version")
 _OF_DATABASES = ("database", "table", "in_schema", "view", "query")
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "file": (*_OF_FILES, *_OF_CSV),
     "delta": _OF_LAKES,
+    "metastore": _OF_METASTORES,
     "database": _OF_DATABASES,
 }
 """The kinds of sources, by the field that makes a source one: its fields, besides those that every kind has."""
@@ -187,7 +205,7 @@ class SourceSpec(SpecValue, GrownValue):
     """Where the confidential rows are, and how they are written: of one kind of `_KINDS`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_ONE_KIND)
-    LATER: ClassVar[tuple[str, ...]] = (*_OF_FILES, *_OF_CSV, *_OF_LAKES, *_OF_DATABASES)
+    LATER: ClassVar[tuple[str, ...]] = (*_OF_FILES, *_OF_CSV, *_OF_LAKES, *_OF_METASTORES[:1], *_OF_DATABASES)
     file: Annotated[Filled, AfterValidator(_readable)] | None = Field(
         None,
         description="Path, pattern or address in a store; ${env:NAME} may stand in it. Its ending says what it is: "
@@ -199,6 +217,11 @@ class SourceSpec(SpecValue, GrownValue):
     )
     version: Annotated[Whole, AfterValidator(_numbered)] | None = Field(
         None, description="Delta: the number of the version that is read."
+    )
+    metastore: Annotated[Filled, AfterValidator(_metastore)] | None = Field(
+        None,
+        description="Instead, with `engine: spark`: a table of the session's metastore, DATABASE.TABLE. Its files are "
+        "Parquet, or of a Delta table, whose `version` is written too.",
     )
     database: Annotated[Filled, AfterValidator(_database)] | None = Field(
         None, description="Instead: the URL of a database, such as ${env:OFFICE_DB} or sqlite:///data/office.db."
@@ -241,9 +264,9 @@ class SourceSpec(SpecValue, GrownValue):
 
     @property
     def format(self) -> str:
-        """The format of the files, by their ending; ``delta`` or ``database`` where they are not named."""
+        """The format of the files, by their ending; the kind of the source where they are not named."""
         if self.file is None:
-            return "database" if self.delta is None else "delta"
+            return next((kind for kind in ("delta", "metastore") if getattr(self, kind) is not None), "database")
         file = self.file.lower()
         return next(name for name, ending in SOURCE_FORMATS.items() if file.endswith(ending))
 
@@ -261,6 +284,8 @@ class SourceSpec(SpecValue, GrownValue):
             )
         if self.delta is not None:
             return DeltaSource(file=self.delta, version=self.version or 0, null_values=self.null_values)
+        if self.metastore is not None:
+            return MetastoreSource(file=self.metastore, version=self.version, null_values=self.null_values)
         return Source(file=self.file or "", format=self.format, null_values=self.null_values, dialect=self.dialect)
 
     @property
@@ -291,7 +316,8 @@ class SourceSpec(SpecValue, GrownValue):
             found = " and ".join(said) or f"neither {' nor '.join(_KINDS)}"
             hint = 'write one: `{file: data/people.csv}` or `{database: "${env:OFFICE_DB}", table: people}`'
             raise refuse("DPR-S235", f"has {'both ' * bool(said)}{found}", hint)
-        others = {self._written(name): kind for kind, names in _KINDS.items() for name in names if kind not in said}
+        own = _KINDS[said[0]]
+        others = {self._written(name): kind for kind, names in _KINDS.items() for name in names if name not in own}
         if mixed := [name for name in map(self._written, self.model_fields_set) if name in others]:
             name = min(mixed)
             says = f"has `{name}`, which only a source with `{others[name]}` has"

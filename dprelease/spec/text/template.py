@@ -25,7 +25,7 @@ from dprelease.spec.text.translate import dotted, pattern
 __all__ = ["filled", "refused_templates", "require_period", "written_period"]
 
 _WHERE = frozenset(("queries.*.where", "queries.*.measures.*.where"))
-_SOURCE = {f"tables.*.source.{name}" for name in ("file", "delta", "database", "table", "schema")}
+_SOURCE = {f"tables.*.source.{name}" for name in ("file", "delta", "metastore", "database", "table", "schema")}
 _RELEASE = {f"release.{name}" for name in ("title", "citation", "identifier")}
 _IN_LANGUAGES = {"release.title.*", "queries.*.title.*", "derive.*.title.*", "release.abstract", "release.abstract.*"}
 _PLACES = _WHERE | _RELEASE | {"queries.*.title", "derive.*.title"} | _IN_LANGUAGES | _SOURCE
@@ -33,8 +33,8 @@ _NAMES = ("period", "period.start", "period.end")
 _ALLOWED = "there is {{ period }}, {{ period.start }} and {{ period.end }}"
 _ELSEWHERE = (
     "write the text itself: templates stand in `title`, `citation` and `identifier` of `release`, in `title` and "
-    "`where` of `queries`, in `where` of measures, in `title` of `derive`, and in `file`, `delta`, `database`, `table` "
-    "and `schema` of a `source`"
+    "`where` of `queries`, in `where` of measures, in `title` of `derive`, and in `file`, `delta`, `metastore`, "
+    "`database`, `table` and `schema` of a `source`"
 )
 _GIVE = "write `period: 2024-03` under `release`, or give it: `--period 2024-03`"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from dprelease.catalog.source import Source
 from dprelease.errors import TableMismatch, Unavailable
 
-__all__ = ["MAGIC", "MOST", "files", "resolved"]
+__all__ = ["MAGIC", "MOST", "files", "require_each_once", "resolved"]
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 MAGIC = re.compile(r"[*?[]")
@@ -48,17 +48,10 @@ def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple
         _require_bounded(pattern, folder, source.file)
         matches = _matches(pattern, folder)
         _require_files(matches, source.file)
-        same = _twice(matches)
+        require_each_once(matches, source.file)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else type(error).__name__
     else:
-        if same is not None:
-            raise TableMismatch(
-                f"files {same[0]} and {same[1]} of {len(matches)} of {source.file!r}, sorted by name, are one file",
-                detail="a link leads to it by another name, and every row of it would count twice",
-                hint="take the link away, or write a pattern that finds the file once, and run the same command again",
-                code="DPR-E310",
-            )
         if matches:
             return matches
         why = ""
@@ -114,18 +107,27 @@ def _require_files(paths: Sequence[Path], written: str) -> None:
     )
 
 
-def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
-    """The numbers, from 1, of two paths that lead to one file; None where each is a file of its own.
+def require_each_once(paths: Sequence[Path], written: str) -> None:
+    """Refuse two paths that lead to one file.
+
+    Args:
+        paths: Sorted by name.
+        written: The source as the spec has it.
 
     Raises:
+        TableMismatch: Two of them do.
         OSError: If one has gone.
     """
     first: dict[tuple[int, int], int] = {}
     for at, path in enumerate(paths, start=1):
         facts = path.stat()
         if (before := first.setdefault((facts.st_dev, facts.st_ino), at)) != at:
-            return before, at
-    return None
+            raise TableMismatch(
+                f"files {before} and {at} of {len(paths)} of {written!r}, sorted by name, are one file",
+                detail="a link leads to it by another name, and every row of it would count twice",
+                hint="take the link away, or write a pattern that finds the file once, and run the same command again",
+                code="DPR-E310",
+            )
 
 
 def _require_bounded(pattern: str, folder: Path, written: str) -> None:

@@ -21,7 +21,7 @@ from dprelease.engines.files.places.partitions import (
 from dprelease.engines.files.places.stores import is_stored
 from dprelease.errors import TableMismatch, Unavailable
 
-__all__ = ["DataFile", "data_files"]
+__all__ = ["DataFile", "data_files", "of_period", "refuse_lake"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tu
     address = resolved(table.files, environment)
     if isinstance(table.source, DeltaSource):
         lake = lake_files(table, table.source, address, folder, environment)
-        return _of_period(table, [DataFile(each.path, each.values) for each in lake])
+        return of_period(table, [DataFile(each.path, each.values) for each in lake])
     places = (
         _objects(table, address, environment) if is_stored(address) else _paths(table, address, folder, environment)
     )
@@ -74,10 +74,11 @@ def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tu
         DataFile(each.path, folder_values(table, each.folders, _told(table, at, len(places))))
         for at, each in enumerate(places, start=1)
     ]
-    return _of_period(table, found)
+    return of_period(table, found)
 
 
-def _of_period(table: Table, found: Sequence[DataFile]) -> tuple[DataFile, ...]:
+def of_period(table: Table, found: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """Those of them in which rows of the table's period may be."""
     others = of_other_period(table, [each.values for each in found])
     return tuple(each for each, other in zip(found, others, strict=True) if not other)
 
@@ -91,7 +92,7 @@ def _paths(table: Table, pattern: str, folder: Path, environment: Mapping[str, s
     base = _fixed(pattern, folder)
     if base is not None:
         lakes = {parent / LOG for path in paths for parent in path.parents}
-        _refuse_lake(table, any(lake.is_dir() for lake in lakes))
+        refuse_lake(table, any(lake.is_dir() for lake in lakes))
         if partition_columns(table):
             _refuse_links(table, base, [path for path in paths if is_data(path.relative_to(base).parts)])
     return [
@@ -117,12 +118,12 @@ def _fixed(pattern: str, folder: Path) -> Path | None:
 def _objects(table: Table, address: str, environment: Mapping[str, str]) -> list[_Place]:
     objects, base = stored_objects(table.files, address, environment)
     if base is not None:
-        _refuse_lake(table, in_lake(objects))
+        refuse_lake(table, in_lake(objects))
     skipped = 0 if base is None else len(base.split("/")) if base else 0
     return [_Place(each, each.parts[:-1], () if base is None else each.parts[skipped:]) for each in objects]
 
 
-def _refuse_lake(table: Table, is_lake: bool) -> None:
+def refuse_lake(table: Table, is_lake: bool) -> None:
     """Refuse the bare files of a Delta table: most folders also hold files that were deleted or replaced."""
     if is_lake:
         raise TableMismatch(
