@@ -35,6 +35,7 @@ from dprelease.release.data.restating import changed_data_note, nothing_to_resta
 from dprelease.release.data.sources import RunSources, SourceKey, confidential_tables, fingerprints, source_key
 from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.environment import environment
+from dprelease.release.health.memory import memory_left, require_memory
 from dprelease.release.opinion import begin_opinion, figures_beside
 from dprelease.release.planning import (
     Target,
@@ -170,8 +171,10 @@ class Run:
     def _preflight(self, plan: ReleasePlan) -> None:
         """Let everything refuse now, before anything is reserved, that would refuse once it is.
 
-        That is the sampler, the engine, publishing, the sources, their key, and references that are confidential files.
+        That is the memory, the sampler, the engine, publishing, the sources, their key, and references that are
+        confidential files. Of a release that is charged already nothing is refused for want of memory.
         """
+        require_memory(plan, memory_left())
         require_sampler(self._request.sampler)
         engine = self._engine(tables := self._tables(plan))
         for table in tables.values():

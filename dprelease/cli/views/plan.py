@@ -29,6 +29,7 @@ from dprelease.plan.explain.shared_noise import series_texts
 from dprelease.plan.forecast.other_budgets import Aim, WhatIf
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.budget import round_up
+from dprelease.release.health.memory import memory_lacking, memory_left
 from dprelease.release.opinion import figures_beside
 from dprelease.release.planning import Target, open_target, plans_at
 from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, what_if_facts, window_of
@@ -36,7 +37,6 @@ from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, wha
 __all__ = ["show_plan", "workload_rows"]
 
 _MOST_CONSIDERED = 4
-_WORTH_A_WORD = 500  # MB
 
 
 def show_plan(
@@ -182,11 +182,13 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
 def _print_memory(plan: ReleasePlan) -> None:
     """What a large release takes; of others it is the libraries that do."""
     memory = memory_of(plan)
-    if max(memory.draw, memory.publish) >= _WORTH_A_WORD:
+    if memory.is_large:
         say(
             f"memory: about {memory.draw / 1000:.1f} GB to draw the largest answers, and what the rows take; "
             f"{memory.publish / 1000:.1f} GB to publish"
         )
+    if says := memory_lacking(plan, memory_left()):
+        complain_of(f"not on this machine as it is now: {says}; `dprelease run` would refuse it before it is charged")
 
 
 def _rows(plan: ReleasePlan) -> list[list[str]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dprelease.errors import PlanError
 from dprelease.formats import FORMATS
 from dprelease.plan.document import Batch, PlannedQuery, ReleasePlan
 from dprelease.plan.document.ranges import rows_of
 
-__all__ = ["Memory", "memory_of"]
+__all__ = ["Memory", "memory_of", "require_small_draws"]
 
+_MOST_DRAWN = 20_000_000  # numbers of a draw of a workload, or of a piece of it: 160 MB of a ledger
+_LARGE = 500  # MB
 _BASE = 350  # MB: Python with the libraries, a plan and a ledger
 # Bytes, as they were measured with ``bench/census.py``; they are rounded up.
 _OF_A_NUMBER = 64  # while it is drawn: exact, noisy, as it is committed, and as it is read back
@@ -30,6 +33,11 @@ class Memory:
 
     draw: int
     publish: int
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is worth a word: of smaller ones it is the libraries that take it."""
+        return max(self.draw, self.publish) >= _LARGE
 
 
 def memory_of(plan: ReleasePlan) -> Memory:
@@ -52,6 +60,27 @@ def memory_of(plan: ReleasePlan) -> Memory:
         draw=_BASE + _megabytes(_OF_A_NUMBER * drawn),
         publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),
     )
+
+
+def require_small_draws(plan: ReleasePlan) -> None:
+    """Refuse a workload of which one draw, or one piece of a draw, is more than one entry of a ledger should hold.
+
+    Raises:
+        PlanError: Names the table that is drawn and the number (DPR-P343).
+    """
+    for workload in plan.workloads:
+        for step in (plan.taken(take.step) for take in workload.takes):
+            numbers = max((piece.numbers(step) for piece in plan.pieces.get(step.id, ())), default=step.numbers or 0)
+            if numbers > _MOST_DRAWN:
+                columns = ", ".join(step.aggregate.by)
+                raise PlanError(
+                    f"workload {workload.name!r}: one draw by ({columns}) has {numbers:,} numbers, more than "
+                    f"{_MOST_DRAWN:,}",
+                    detail="each draw, or each piece of one, is kept by the ledger as one entry",
+                    hint="ask for it by `levels`, below a level of 2 to 1,000 keys of about equal size, whose draws are "
+                    "made in pieces; or take a column out, or fewer keys",
+                    code="DPR-P343",
+                )
 
 
 def _drawn(batch: Batch) -> int:
