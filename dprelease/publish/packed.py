@@ -15,7 +15,20 @@ from typing import Any
 
 from dprelease.canonical import sha256
 
-__all__ = ["Data", "Files", "HashedFile", "Packed", "blocks_of", "digest_in", "kept", "only_hashed", "pack", "size_in"]
+__all__ = [
+    "Data",
+    "Files",
+    "HashedFile",
+    "Packed",
+    "blocks_of",
+    "digest_in",
+    "digest_of",
+    "kept",
+    "only_hashed",
+    "pack",
+    "size_in",
+    "whole_of",
+]
 
 _SMALL = 32_000_000  # bytes of a file that stays as it is
 _PART = 4_000_000  # bytes that are compressed together, at least
@@ -58,6 +71,11 @@ class HashedFile(Packed):
 
 
 Data = bytes | Packed
+
+
+def whole_of(data: Data) -> bytes:
+    """The bytes of a file, all at once."""
+    return b"".join(data.blocks()) if isinstance(data, Packed) else data
 
 
 _hashing: ContextVar[bool] = ContextVar("large files are hashed and not kept", default=False)
@@ -123,8 +141,7 @@ class Files(Mapping[str, bytes]):
         return Files(dict(sorted(self._held.items())))
 
     def __getitem__(self, path: str) -> bytes:
-        found = self._held[path]
-        return b"".join(found.blocks()) if isinstance(found, Packed) else found
+        return whole_of(self._held[path])
 
     def __contains__(self, path: object) -> bool:
         return path in self._held
@@ -148,8 +165,12 @@ def size_in(files: Mapping[str, bytes], path: str) -> int:
 
 def digest_in(files: Mapping[str, bytes], path: str) -> str:
     """The SHA-256 of a file, hexadecimal."""
-    found = kept(files)[path]
-    return found.sha256 if isinstance(found, Packed) else sha256(found)
+    return digest_of(kept(files)[path])
+
+
+def digest_of(data: Data) -> str:
+    """The SHA-256 of a file, hexadecimal."""
+    return data.sha256 if isinstance(data, Packed) else sha256(data)
 
 
 def blocks_of(files: Mapping[str, bytes], path: str) -> Iterator[bytes]:

@@ -77,8 +77,8 @@ def require_small_draws(plan: ReleasePlan) -> None:
                     f"workload {workload.name!r}: one draw by ({columns}) has {numbers:,} numbers, more than "
                     f"{_MOST_DRAWN:,}",
                     detail="each draw, or each piece of one, is kept by the ledger as one entry",
-                    hint="ask for it by `levels`, below a level of 2 to 1,000 keys of about equal size, whose draws are "
-                    "made in pieces; or take a column out, or fewer keys",
+                    hint="ask for it by `levels`, below a level of 2 to 1,000 keys of about equal size, whose draws "
+                    "are made in pieces; or take a column out, or fewer keys",
                     code="DPR-P343",
                 )
 

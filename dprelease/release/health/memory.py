@@ -14,7 +14,7 @@ from dprelease.errors import PlanError
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.memory import Memory, memory_of
 
-__all__ = ["memory_left", "memory_lacking", "require_memory"]
+__all__ = ["memory_lacking", "memory_left", "require_memory"]
 
 _MB = 10**6
 

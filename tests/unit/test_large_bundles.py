@@ -1,0 +1,83 @@
+"""Files that are too large to be held are checked some rows after the others, and not a bit less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dprelease.canonical import dumps, sha256
+from dprelease.publish import check_bundle, render, write
+from dprelease.publish.bundle import read_tables
+from dprelease.publish.bundle.checks import opened
+from dprelease.publish.bundle.checks.opened import read_bundle
+from dprelease.publish.formats import parquet
+from dprelease.publish.manifest import Manifest, sums_file
+from dprelease.publish.packed import kept
+from tests.unit.publish_example import facts, measurements, plan
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small one whose files are all taken for large ones, and are read in many blocks."""
+    monkeypatch.setattr(opened, "_SMALL", 0)
+    monkeypatch.setattr(read_tables, "_BLOCK", 200)
+    monkeypatch.setattr(parquet, "_ROWS", 3)
+    write(render(plan(), measurements(), facts(plan())), tmp_path / "bundle")
+    return tmp_path / "bundle"
+
+
+def _forge(folder: Path, name: str, data: bytes) -> None:
+    (folder / name).write_bytes(data)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    manifest["files"][name] = {"sha256": sha256(data), "bytes": len(data)}
+    (folder / "manifest.json").write_text(dumps(manifest) + "\n")
+    (folder / "SHA256SUMS").write_bytes(sums_file(Manifest.from_canonical(dumps(manifest)), None))
+
+
+def _failed(folder: Path) -> dict[str, str]:
+    return {check.name: check.detail for check in check_bundle(folder) if check.passed is False}
+
+
+def test_a_bundle_of_large_files_passes_and_none_of_them_is_held(bundle: Path) -> None:
+    assert _failed(bundle) == {}
+    found, _ = read_bundle(bundle)
+    assert found is not None
+    assert not any(isinstance(data, bytes) for data in kept(found.sound).values())
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda lines: [*lines[:-1], lines[-1].replace(b",", b"0,", 1)], "tables"),  # another key
+        (lambda lines: [*lines, lines[-1]], "tables"),  # a row too many
+        (lambda lines: lines[:-1], "tables"),
+        (lambda lines: [line.replace(b"ok", b"\xff") for line in lines], "values"),
+        (lambda lines: [line.replace(b"ok", b"no") for line in lines], "values"),
+        (lambda lines: [lines[0], *(line.replace(b".", b"1.", 1) for line in lines[1:])], "values"),
+    ],
+)
+def test_what_is_wrong_in_a_large_table_is_found(bundle: Path, change: object, found: str) -> None:
+    name = "tables/income.csv"
+    lines = (bundle / name).read_bytes().removesuffix(b"\r\n").split(b"\r\n")
+    _forge(bundle, name, b"\r\n".join(change(lines)) + b"\r\n")  # type: ignore[operator]
+    told = _failed(bundle)
+    assert name in told.get(found, ""), told
+
+
+def test_what_is_wrong_in_large_measurements_is_found(bundle: Path) -> None:
+    name = next(str(path.relative_to(bundle)) for path in sorted(bundle.glob("measurements/*.csv")))
+    data = (bundle / name).read_bytes()
+    for changed in (data + data.split(b"\r\n")[-2] + b"\r\n", data.replace(b"\r\n", b"\n"), b"x" + data):
+        _forge(bundle, name, changed)
+        assert name in _failed(bundle)["measurements"]
+
+
+def test_a_large_file_that_is_changed_after_its_hash_was_taken_is_not_believed(bundle: Path) -> None:
+    found, _ = read_bundle(bundle)
+    assert found is not None
+    name = "tables/income.csv"
+    (bundle / name).write_bytes((bundle / name).read_bytes().replace(b"ok", b"no"))
+    assert found.sound.get(name) is None
+    assert name in found.sound
