@@ -1,19 +1,24 @@
-"""The files of a bundle in memory: small ones as bytes, large ones compressed in parts.
+"""The files of a bundle until it is written: small ones as bytes, large ones compressed in parts.
 
 A CSV file of ten million rows is over a gigabyte. Its hash must be known before the manifest is made, and its bytes
-are wanted once more when it is written; it is made once, hashed on the way, and kept packed in between.
+are wanted once more when it is written; it is made once, hashed on the way, and kept packed in between: in memory, or
+where a bundle is about to be written in a nameless file beside it (``kept_beside``).
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dprelease.canonical import sha256
+from dprelease.errors import PublishError
 
 __all__ = [
     "Data",
@@ -24,8 +29,10 @@ __all__ = [
     "digest_in",
     "digest_of",
     "kept",
+    "kept_beside",
     "only_hashed",
     "pack",
+    "packed",
     "size_in",
     "whole_of",
 ]
@@ -41,12 +48,15 @@ class Packed:
     Attributes:
         size: In bytes.
         sha256: The sha256 of its bytes, hexadecimal.
-        parts: One after the other, each with its size, compressed by Zstandard.
+        parts: One after the other, each with its size, compressed by Zstandard: as bytes, or where they lie in
+            ``beside`` (from where on, and how many bytes).
+        beside: A file that holds them; None: they are here.
     """
 
     size: int
     sha256: str
-    parts: tuple[tuple[int, bytes], ...]
+    parts: tuple[tuple[int, bytes | tuple[int, int]], ...]
+    beside: _Beside | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -55,7 +65,46 @@ class Packed:
         """Its bytes, some at a time."""
         codec = _codec()
         for size, part in self.parts:
-            yield codec.decompress(part, decompressed_size=size, asbytes=True)
+            held = self.beside.part(*part) if isinstance(part, tuple) and self.beside is not None else part
+            yield codec.decompress(held, decompressed_size=size, asbytes=True)
+
+
+class _Beside:
+    """A file without a name, for parts that need not be in memory; nobody else can open it, and it ends with us."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: Any = None
+
+    def put(self, part: bytes) -> tuple[int, int]:
+        """Keep a part; returns where it is.
+
+        Raises:
+            PublishError: There is no room for it, or no file can be made there (DPR-W204).
+        """
+        try:
+            if self._file is None:
+                there = next(each for each in (self._folder, *self._folder.absolute().parents) if each.is_dir())
+                self._file = tempfile.TemporaryFile(dir=there, buffering=0)  # noqa: SIM115 - closed by ``close``
+            first, left = self._file.tell(), memoryview(part)
+            while left:  # a file without a buffer may take a part of it at a time
+                left = left[self._file.write(left) or 0 :]
+        except OSError as error:
+            raise PublishError(
+                f"the files of the bundle cannot be kept until it is written: {error.strerror or type(error).__name__}",
+                hint="free some space on the disk of the releases, then `dprelease publish` again: it costs nothing",
+                code="DPR-W204",
+            ) from None
+        return first, len(part)
+
+    def part(self, first: int, length: int) -> bytes:
+        """What was put there."""
+        return os.pread(self._file.fileno(), length, first)
+
+    def close(self) -> None:
+        """Let go of the file, and with it of all that is in it."""
+        if self._file is not None:
+            self._file.close()
 
 
 class HashedFile(Packed):
@@ -79,6 +128,7 @@ def whole_of(data: Data) -> bytes:
 
 
 _hashing: ContextVar[bool] = ContextVar("large files are hashed and not kept", default=False)
+_beside: ContextVar[_Beside | None] = ContextVar("where large files are kept", default=None)
 
 
 @contextmanager
@@ -91,12 +141,34 @@ def only_hashed() -> Iterator[None]:
         _hashing.reset(token)
 
 
+@contextmanager
+def kept_beside(folder: Path) -> Iterator[None]:
+    """Within it large files are kept in a file without a name, and not in memory; they are gone once it is left.
+
+    Args:
+        folder: The one that the bundle is written to, or will be: the file is on its disk. It is made once there is a
+            large file.
+    """
+    beside = _Beside(folder)
+    token = _beside.set(beside)
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+        beside.close()
+
+
 def pack(blocks: Iterable[bytes]) -> Data:
-    """A file by its bytes, which come some at a time: as bytes where it is small."""
+    """A file by its bytes, which come some at a time: as bytes where it is small.
+
+    Raises:
+        PublishError: The disk of ``kept_beside`` has no room for it (DPR-W204).
+    """
     digest, size = hashlib.sha256(), 0
     plain: list[bytes] = []
     held = 0  # bytes in ``plain``
-    parts: list[tuple[int, bytes]] = []
+    parts: list[tuple[int, bytes | tuple[int, int]]] = []
+    beside = _beside.get()
     for block in blocks:
         digest.update(block)
         size += len(block)
@@ -105,15 +177,27 @@ def pack(blocks: Iterable[bytes]) -> Data:
         if size > _SMALL and _hashing.get():
             plain = []
         elif size > _SMALL and held >= _PART:
-            parts.append((held, _compressed(plain)))
+            parts.append((held, _put(_compressed(plain), beside)))
             plain, held = [], 0
     if size > _SMALL and _hashing.get():
         return HashedFile(size, digest.hexdigest(), ())
     if not parts:
         return b"".join(plain)
     if held:
-        parts.append((held, _compressed(plain)))
-    return Packed(size, digest.hexdigest(), tuple(parts))
+        parts.append((held, _put(_compressed(plain), beside)))
+    return Packed(size, digest.hexdigest(), tuple(parts), beside)
+
+
+def packed(data: bytes) -> Data:
+    """A file that was made as a whole; it stays so, but for a large one that need not be in memory."""
+    if len(data) <= _SMALL or not (_hashing.get() or _beside.get()):
+        return data
+    return pack(data[first : first + _PART] for first in range(0, len(data), _PART))
+
+
+def _put(part: bytes, beside: _Beside | None) -> bytes | tuple[int, int]:
+    """A part as it is kept: itself, or where it is now in the file."""
+    return part if beside is None else beside.put(part)
 
 
 def _compressed(blocks: list[bytes]) -> bytes:

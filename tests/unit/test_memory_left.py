@@ -8,12 +8,11 @@ import pytest
 
 from dprelease.cli.views.plan import show_plan
 from dprelease.errors import PlanError
+from dprelease.freed_memory import memory_left
 from dprelease.ledger import open_ledger
 from dprelease.plan.explain import memory as explained
-from dprelease.plan.explain.memory import Memory, require_small_draws
+from dprelease.plan.explain.memory import Memory, memory_lacking, require_memory, require_small_draws
 from dprelease.release import run as running
-from dprelease.release.health import memory
-from dprelease.release.health.memory import memory_lacking, memory_left, require_memory
 from dprelease.release.project import Project
 from dprelease.release.run import Request, open_run
 from tests.pieces import KINDS, planned
@@ -76,7 +75,7 @@ def test_a_release_without_memory_is_refused_before_it_is_charged_and_goes_on_on
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     spec = small_project(tmp_path)
-    monkeypatch.setattr(memory, "memory_of", lambda _: needed)
+    monkeypatch.setattr(explained, "memory_of", lambda _: needed)
     monkeypatch.setattr(running, "memory_left", lambda: 3 * GB)
     monkeypatch.setattr("dprelease.cli.views.plan.memory_left", lambda: 3 * GB)
     show_plan(spec, None, compare=False, solve=None, epsilons=(), as_json=False)

@@ -11,6 +11,7 @@ from dprelease.catalog.aggregate import Quantity, cells_of
 from dprelease.cli.views import as_decimal, complain_of, say, say_json, text_table, warn
 from dprelease.cli.views.totals import print_totals
 from dprelease.errors import MissingExtra, NoOpinion
+from dprelease.freed_memory import memory_left
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.explain.cluster import cluster_texts
 from dprelease.plan.explain.facts import (
@@ -23,13 +24,12 @@ from dprelease.plan.explain.facts import (
 )
 from dprelease.plan.explain.facts import compare as compare_plan
 from dprelease.plan.explain.figures import figure_texts
-from dprelease.plan.explain.memory import memory_of
+from dprelease.plan.explain.memory import memory_lacking, memory_of
 from dprelease.plan.explain.rounding import grid_texts
 from dprelease.plan.explain.shared_noise import series_texts
 from dprelease.plan.forecast.other_budgets import Aim, WhatIf
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.budget import round_up
-from dprelease.release.health.memory import memory_lacking, memory_left
 from dprelease.release.opinion import figures_beside
 from dprelease.release.planning import Target, open_target, plans_at
 from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, what_if_facts, window_of

@@ -9,10 +9,11 @@ from dprelease.formats import FORMATS
 from dprelease.plan.document import Batch, PlannedQuery, ReleasePlan
 from dprelease.plan.document.ranges import rows_of
 
-__all__ = ["Memory", "memory_of", "require_small_draws"]
+__all__ = ["Memory", "memory_lacking", "memory_of", "require_memory", "require_small_draws"]
 
 _MOST_DRAWN = 20_000_000  # numbers of a draw of a workload, or of a piece of it: 160 MB of a ledger
 _LARGE = 500  # MB
+_MB = 10**6
 _BASE = 350  # MB: Python with the libraries, a plan and a ledger
 # Bytes, as they were measured with ``bench/census.py``; they are rounded up.
 _OF_A_NUMBER = 64  # while it is drawn: exact, noisy, as it is committed, and as it is read back
@@ -60,6 +61,41 @@ def memory_of(plan: ReleasePlan) -> Memory:
         draw=_BASE + _megabytes(_OF_A_NUMBER * drawn),
         publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),
     )
+
+
+def memory_lacking(plan: ReleasePlan, left: int | None) -> str:
+    """What of a release takes more memory than there is, in words; empty: nothing, or nothing is known.
+
+    Args:
+        plan: Whose draws and tables are told by public numbers alone; rows are not, and come on top.
+        left: Bytes that this process may take (``freed_memory.memory_left``), on which no plan depends; None: nobody
+            knows.
+    """
+    needed = memory_of(plan)
+    if left is None or not needed.is_large or max(needed.draw, needed.publish) * _MB <= left:
+        return ""
+    what = "publish it" if needed.publish >= needed.draw else "draw its largest answers"
+    most = max(needed.draw, needed.publish)
+    return f"it takes about {most / 1000:.1f} GB to {what}, and this process may take {left / _MB / 1000:.1f} GB"
+
+
+def require_memory(plan: ReleasePlan, left: int | None) -> None:
+    """Refuse a release, before it is charged, whose draws or tables take more memory than there is.
+
+    One that is charged and then ends for want of memory has lost nothing: its draws are kept, and a machine with more
+    goes on with it. But whoever has none could never publish it.
+
+    Raises:
+        PlanError: Says how much it takes and how much there is (DPR-P342).
+    """
+    if says := memory_lacking(plan, left):
+        raise PlanError(
+            f"{plan.release.name}/{plan.release.period}: {says}",
+            detail="nothing was charged, and no row was read",
+            hint="run it on a machine, or in a container, with more memory; or publish fewer tables, keys or levels, "
+            "or fewer formats (`publish: {formats: [csv]}`); `dprelease plan` says what is taken",
+            code="DPR-P342",
+        )
 
 
 def require_small_draws(plan: ReleasePlan) -> None:

@@ -27,7 +27,7 @@ __all__ = [
 
 MOST_TABLES = 5_000  # published by one workload
 # Cells of one table, and of all tables of one workload: a hundred million in all have been released and verified on one
-# machine of 24 GB. What this machine has no memory for is refused before it is charged (``release.health.memory``).
+# machine of 24 GB. What this machine has no memory for is refused before it is charged (``plan.explain.memory``).
 _MOST_CELLS, _MOST_IN_ALL = 100_000_000, 200_000_000
 # What stands beside `marginals`, to what can be done instead; all else of a query may stand there.
 _BESIDE: Mapping[str, str] = {
