@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _SMALL = 32_000_000  # bytes of a file that stays as it is
+_SMALL_BESIDE = 4_000_000  # the same where others need not be in memory
 _PART = 4_000_000  # bytes that are compressed together, at least
 
 
@@ -168,18 +169,18 @@ def pack(blocks: Iterable[bytes]) -> Data:
     plain: list[bytes] = []
     held = 0  # bytes in ``plain``
     parts: list[tuple[int, bytes | tuple[int, int]]] = []
-    beside = _beside.get()
+    beside, small = _beside.get(), _small()
     for block in blocks:
         digest.update(block)
         size += len(block)
         plain.append(block)
         held += len(block)
-        if size > _SMALL and _hashing.get():
+        if size > small and _hashing.get():
             plain = []
-        elif size > _SMALL and held >= _PART:
+        elif size > small and held >= _PART:
             parts.append((held, _put(_compressed(plain), beside)))
             plain, held = [], 0
-    if size > _SMALL and _hashing.get():
+    if size > small and _hashing.get():
         return HashedFile(size, digest.hexdigest(), ())
     if not parts:
         return b"".join(plain)
@@ -190,9 +191,14 @@ def pack(blocks: Iterable[bytes]) -> Data:
 
 def packed(data: bytes) -> Data:
     """A file that was made as a whole; it stays so, but for a large one that need not be in memory."""
-    if len(data) <= _SMALL or not (_hashing.get() or _beside.get()):
+    if len(data) <= _small() or not (_hashing.get() or _beside.get()):
         return data
     return pack(data[first : first + _PART] for first in range(0, len(data), _PART))
+
+
+def _small() -> int:
+    """Up to how many bytes a file stays as it is."""
+    return _SMALL if _beside.get() is None else _SMALL_BESIDE
 
 
 def _put(part: bytes, beside: _Beside | None) -> bytes | tuple[int, int]:

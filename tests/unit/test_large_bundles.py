@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from dprelease.canonical import dumps, sha256
-from dprelease.publish import check_bundle, render, write
+from dprelease.errors import PublishError
+from dprelease.publish import check_bundle, kept_beside, render, write
+from dprelease.publish import packed as packing
 from dprelease.publish.bundle import read_tables
 from dprelease.publish.bundle.checks import opened
 from dprelease.publish.bundle.checks.opened import read_bundle
 from dprelease.publish.formats import parquet
 from dprelease.publish.manifest import Manifest, sums_file
-from dprelease.publish.packed import kept
+from dprelease.publish.packed import Packed, kept, pack
 from tests.unit.publish_example import facts, measurements, plan
 
 
@@ -81,3 +86,34 @@ def test_a_large_file_that_is_changed_after_its_hash_was_taken_is_not_believed(b
     (bundle / name).write_bytes((bundle / name).read_bytes().replace(b"ok", b"no"))
     assert found.sound.get(name) is None
     assert name in found.sound
+
+
+def test_large_files_wait_beside_the_bundle_without_a_name_and_have_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = dict(render(plan(), measurements(), facts(plan())).files)
+    monkeypatch.setattr(packing, "_SMALL_BESIDE", 100)
+    monkeypatch.setattr(packing, "_PART", 64)
+    target = tmp_path / "releases" / "one"  # not there yet
+    with kept_beside(target):
+        assert os.listdir(tmp_path) == []
+        made = render(plan(), measurements(), facts(plan()))
+        waiting = [data for data in kept(made.files).values() if isinstance(data, Packed)]
+        assert len(waiting) > 4
+        assert not any(isinstance(part, bytes) for data in waiting for _, part in data.parts)
+        assert os.listdir(tmp_path) == []
+        assert dict(made.files) == expected
+        write(made, target)
+    assert {path: (target / path).read_bytes() for path in expected} == expected
+    with pytest.raises(ValueError, match="closed file"):
+        next(waiting[0].blocks())
+
+
+def test_a_disk_without_room_for_them_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with kept_beside(tmp_path), pytest.raises(PublishError, match="No space left on device") as caught:
+        pack(b"x" * packing._PART for _ in range(3))
+    assert caught.value.code == "DPR-W204"
