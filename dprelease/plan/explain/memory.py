@@ -14,12 +14,15 @@ __all__ = ["Memory", "memory_lacking", "memory_of", "require_memory", "require_s
 _MOST_DRAWN = 20_000_000  # numbers of a draw of a workload, or of a piece of it: 160 MB of a ledger
 _LARGE = 500  # MB
 _MB = 10**6
-_BASE = 350  # MB: Python with the libraries, a plan and a ledger
+_BASE = 450  # MB: Python with the libraries, an engine, a plan and a ledger
 # Bytes, as they were measured with ``bench/census.py``; they are rounded up.
 _OF_A_NUMBER = 64  # while it is drawn: exact, noisy, as it is committed, and as it is read back
 _AT_ONCE = 2  # draws: one reads while another one's noise is made
 _THREADS = 4  # pieces: as many as there are threads, for one may wait for the ledger while others are drawn
-_OF_A_CELL = 88  # while it is published: what was measured, its estimate, and six numbers
+_OF_A_KEY = 750  # in the plan, in the catalog and as it is written
+_OF_A_MEASUREMENT = 8  # while tables are made of it
+_OF_A_CELL = 70  # while it is published: its estimate, and six numbers
+_WAITS = 1_000_000  # numbers of a table, whose file is too large then to stay in memory (``publish.packed``)
 _ADJUSTED = 24  # more, while numbers are made non-negative or whole
 
 
@@ -52,15 +55,18 @@ def memory_of(plan: ReleasePlan) -> Memory:
     numbers = sorted(_drawn(batch) for batch in batches if batch.piece is None)
     parts = sorted(_drawn(batch) for batch in batches if batch.piece is not None)
     drawn = sum(sorted([*numbers[-_AT_ONCE:], *parts[-_THREADS:]])[-_THREADS:])
-    cells = sum(_numbers(plan, query) for query in plan.queries)
+    tables = [_numbers(plan, query) for query in plan.queries]
     joint = max((_joint(plan, each.tables) for each in plan.workloads if set(each.post) - {"consistent"}), default=0)
     languages = 1 if plan.catalog.names is None else len(plan.catalog.names.languages)
     forms = [FORMATS[name] for name in plan.publish.formats]
-    each = _OF_A_CELL + sum(form.cost * (languages if form.in_languages else 1) for form in forms)
-    return Memory(
-        draw=_BASE + _megabytes(_OF_A_NUMBER * drawn),
-        publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),
+    here = sum(min(each, _WAITS) for each in tables)
+    files = sum(
+        form.cost * (languages if form.in_languages else 1) * (here if form.waits else sum(tables)) for form in forms
     )
+    base = _BASE + _megabytes(_OF_A_KEY * _keys(plan))
+    kept = sum(step.numbers or 0 for step in plan.measured)
+    made = _OF_A_MEASUREMENT * kept + _OF_A_CELL * sum(tables) + files + _ADJUSTED * joint
+    return Memory(draw=base + _megabytes(_OF_A_NUMBER * drawn), publish=base + _megabytes(made))
 
 
 def memory_lacking(plan: ReleasePlan, left: int | None) -> str:
@@ -124,6 +130,11 @@ def _drawn(batch: Batch) -> int:
     if batch.piece is not None:
         return sum(batch.numbers(step) or 0 for step in batch.steps)
     return sum((step.cells or 0) * len(step.parts) for step in batch.steps)
+
+
+def _keys(plan: ReleasePlan) -> int:
+    """The declared keys of all columns."""
+    return sum(len(column.keys or ()) for table in plan.catalog.tables.values() for column in table.columns)
 
 
 def _megabytes(size: int) -> int:
