@@ -32,7 +32,7 @@ __all__ = [
     "kept_beside",
     "only_hashed",
     "pack",
-    "packed",
+    "pack_whole",
     "size_in",
     "whole_of",
 ]
@@ -189,7 +189,7 @@ def pack(blocks: Iterable[bytes]) -> Data:
     return Packed(size, digest.hexdigest(), tuple(parts), beside)
 
 
-def packed(data: bytes) -> Data:
+def pack_whole(data: bytes) -> Data:
     """A file that was made as a whole; it stays so, but for a large one that need not be in memory."""
     if len(data) <= _small() or not (_hashing.get() or _beside.get()):
         return data

@@ -16,7 +16,7 @@ from dprelease.estimate import Coded, PublishedTable, coded
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.columns import endings, table_header
 from dprelease.publish.formats.cube import PARTS, UNROUNDED
-from dprelease.publish.packed import Data, Files, packed
+from dprelease.publish.packed import Data, Files, pack_whole
 from dprelease.publish.stacked import Stack, stacks
 
 __all__ = ["parquet_bytes", "parquet_files"]
@@ -32,7 +32,7 @@ def parquet_files(content: Content, _: Mapping[str, bytes]) -> Files:
     rehearsal, found = content.facts.rehearsal, dict[str, Data]()
     for stack in stacks(content.tables):
         if len(stack.tables) == 1:
-            made = [packed(parquet_bytes(stack.whole, _metadata(content, stack.whole), rehearsal=rehearsal))]
+            made = [pack_whole(parquet_bytes(stack.whole, _metadata(content, stack.whole), rehearsal=rehearsal))]
         else:
             told = [_metadata(content, table) for table in stack.tables]
             made = list(_small_files(stack, told, rehearsal=rehearsal))
