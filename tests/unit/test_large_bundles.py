@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from dprelease.publish import packed as packing
 from dprelease.publish.bundle import read_tables
 from dprelease.publish.bundle.checks import opened
 from dprelease.publish.bundle.checks.opened import read_bundle
+from dprelease.publish.bundle.read_tables import csv_columns
 from dprelease.publish.formats import parquet
 from dprelease.publish.manifest import Manifest, sums_file
 from dprelease.publish.packed import Packed, kept, pack
@@ -77,6 +79,25 @@ def test_what_is_wrong_in_large_measurements_is_found(bundle: Path) -> None:
     for changed in (data + data.split(b"\r\n")[-2] + b"\r\n", data.replace(b"\r\n", b"\n"), b"x" + data):
         _forge(bundle, name, changed)
         assert name in _failed(bundle)["measurements"]
+
+
+def test_reading_ends_at_the_first_row_too_many_whatever_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a billion rows does not fill the memory of who checks it."""
+    monkeypatch.setattr(read_tables, "_BLOCK", 4096)
+    names, block = ("a", "b"), b"1,2\r\n"
+    read = list[int]()
+
+    def blocks() -> Iterator[bytes]:
+        yield b"a,b\r\n"
+        for at in range(10**6):
+            read.append(at)
+            yield 100 * block
+
+    monkeypatch.setattr(Packed, "blocks", lambda _: blocks())
+    endless = Packed(10**9, "", ())
+    with pytest.raises(ValueError, match="more rows than there may be"):
+        csv_columns(endless, names, {"b": "whole"}, 1000)
+    assert 0 < len(read) < 5000
 
 
 def test_a_large_file_that_is_changed_after_its_hash_was_taken_is_not_believed(bundle: Path) -> None:

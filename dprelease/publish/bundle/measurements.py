@@ -21,7 +21,7 @@ from dprelease.errors import CheckFailed
 from dprelease.estimate import Coded, Rows, as_rows, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.document import Measured, ReleasePlan, Step
-from dprelease.publish.bundle.read_tables import Kind, csv_columns
+from dprelease.publish.bundle.read_tables import LARGEST_UNDECLARED, Kind, csv_columns
 from dprelease.publish.bundle.recipe import recipe
 from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons, recipe_of_derived
 from dprelease.publish.bundle.recipe_of_series import recipe_of_series
@@ -267,9 +267,10 @@ def _read_shared(inside: Sequence[StepLayout], data: Data) -> dict[str, Measurem
         ValueError: If it is no such file.
     """
     parts = inside[0].parts
-    read = csv_columns(data, inside[0].header, dict.fromkeys(parts, "whole"))
+    rows = sum(layout.step.cells or 0 for layout in inside)
+    read = csv_columns(data, inside[0].header, dict.fromkeys(parts, "whole"), rows)
     numbers, first, found = [read[name].to_numpy() for name in parts], 0, {}
-    if len(numbers[0]) != sum(layout.step.cells or 0 for layout in inside):
+    if len(numbers[0]) != rows:
         raise ValueError("other rows than its steps have")
     for layout in inside:
         last = first + (layout.step.cells or 0)
@@ -284,6 +285,8 @@ def _read(plan: ReleasePlan, layout: StepLayout, data: Data) -> dict[str, Measur
     Raises:
         ValueError, OverflowError: If it is no such file.
     """
+    if layout.step.numbers is None and len(data) > LARGEST_UNDECLARED:
+        raise ValueError("more rows than could be held")
     names = [column.name for column in layout.columns] if layout.shape == "keys" else layout.parts
     kinds: dict[str, Kind] = dict.fromkeys(names, "text" if layout.shape == "keys" else "whole")
     found = csv_columns(data, layout.header, kinds, layout.step.numbers)

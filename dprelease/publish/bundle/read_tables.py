@@ -13,12 +13,23 @@ import numpy.typing as npt
 
 from dprelease.publish.packed import Data, Packed, whole_of
 
-__all__ = ["READERS", "FileColumns", "Kind", "csv_columns", "csv_names", "same_texts", "table_parts"]
+__all__ = [
+    "LARGEST_UNDECLARED",
+    "READERS",
+    "FileColumns",
+    "Kind",
+    "csv_columns",
+    "csv_names",
+    "same_texts",
+    "table_parts",
+]
 
 Floats = npt.NDArray[np.float64]
 Kind = Literal["text", "number", "whole"]
 _HEAD = 1 << 20  # bytes among which the header is
 _BLOCK = 1 << 24  # bytes that are parsed together; no line is longer
+LARGEST_UNDECLARED = 2 << 30
+"""Bytes of a file whose number of rows no plan declares, and which is therefore held as a whole."""
 _NO_CSV = "it is no CSV file of these columns"
 
 
@@ -229,8 +240,11 @@ class _Stream:
 
     def ahead(self, size: int) -> bytes:
         """The next bytes, which stay; fewer at the end."""
-        while len(self._left) < size and (block := next(self._blocks, b"")):
-            self._left += block
+        parts, there = [self._left], len(self._left)
+        while there < size and (block := next(self._blocks, b"")):
+            parts.append(block)
+            there += len(block)
+        self._left = b"".join(parts)
         return self._left[:size]
 
     def read(self, size: int) -> bytes:

@@ -21,7 +21,7 @@ from dprelease.publish.base import (
     sql_names,
 )
 from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
-from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts, table_parts
+from dprelease.publish.bundle.read_tables import LARGEST_UNDECLARED, READERS, FileColumns, Kind, same_texts, table_parts
 from dprelease.publish.columns import PERIOD_COLUMN, REHEARSAL_COLUMN, column_names, table_header
 from dprelease.publish.comparing.earlier import draws_of
 from dprelease.publish.comparing.series import with_sums
@@ -62,6 +62,8 @@ def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
             if name in spared:
                 continue
             data = kept(bundle.sound).get(name)
+            if data is not None and table.rows is None and len(data) > LARGEST_UNDECLARED:
+                data = None
             if data is not None and table.rows is not None and kinds:
                 wrong += [] if _declared(plan, table, ending, data, kinds) else [name]
                 continue
@@ -239,7 +241,7 @@ def _cells(
     for number in numbers:
         asked |= {number: "number", f"{number}_status": "text"}
     ending = name.rpartition(".")[2]
-    found = _read_keys(plan, ending, bundle.sound[name], names, kinds, asked)
+    found = _read_keys(plan, ending, kept(bundle.sound)[name], names, kinds, asked)
     if found is None:
         raise ValueError("a number or a status cannot be read")
     return found
@@ -277,7 +279,7 @@ def published_table(bundle: OpenedBundle, plan: ReleasePlan, name: str) -> ReadT
     ending = next((each for each in READERS if f"tables/{name}.{each}" in bundle.sound), None)
     if ending is None:
         return None
-    names, data = set(table.columns), bundle.sound[f"tables/{name}.{ending}"]
+    names, data = set(table.columns), kept(bundle.sound)[f"tables/{name}.{ending}"]
     words = {PERIOD_COLUMN} if plan.publish.period_column else set()
     words |= {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
     words |= {f"{each}_status" for each in names if f"{each}_lower" in names}
