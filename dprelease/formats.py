@@ -40,6 +40,7 @@ class Format:
         in_languages: Whether each further language of the pages has its files of ``once`` in a folder of its own.
         cost: Bytes of memory that its files take for each published number, until the bundle is written; 0 where that
             does not grow with the tables.
+        waits: Whether its files of large tables wait on a disk until the bundle is written, and take no memory.
         all_digits: Whether its files for tables hold every number with all of its digits.
         any_size: Whether they do so of tables of any size.
         as_filed: Whether it takes the tables by the layout that the plan names (``measured.filed``), or as estimated.
@@ -56,6 +57,7 @@ class Format:
     folder: str = ""
     in_languages: bool = False
     cost: int = 0
+    waits: bool = False
     all_digits: bool = False
     any_size: bool = False
     as_filed: bool = True
@@ -98,7 +100,8 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
                 marked("what every column of the CSV files is, for programs (Frictionless Data Package)"),
             ),
         ),
-        cost=60,
+        cost=120,
+        waits=True,
         all_digits=True,
         any_size=True,
     ),
@@ -109,6 +112,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         media_type="application/vnd.apache.parquet",
         ending=".parquet",
         cost=45,
+        waits=True,
         all_digits=True,
         any_size=True,
         made_with=("pyarrow",),

@@ -1,4 +1,4 @@
-"""Memory that nothing uses any more: when it is looked for, and how it is given back to the machine.
+"""The memory of this process: what it may still take, when unused values are looked for, and how it is given back.
 
 What Arrow and the C library free stays with the process, for they may want it again; after a large step that is several
 hundred megabytes, in pieces that the next step's columns do not fit in.
@@ -7,10 +7,13 @@ hundred megabytes, in pieces that the next step's columns do not fit in.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-__all__ = ["COLLECTED_AFTER", "give_back"]
+__all__ = ["COLLECTED_AFTER", "give_back", "memory_left"]
 
 COLLECTED_AFTER = (1_000_000, 50, 50)
 """When circles of unused values are looked for (``gc.set_threshold``).
@@ -34,3 +37,63 @@ def _trim() -> Any:
     import ctypes
 
     return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+
+
+def memory_left(root: Path = Path("/")) -> int | None:
+    """Bytes that this process may take beside what is in use: the least of machine and containers.
+
+    Of the machine it is what Linux calls available, with free swap; of each control group around the process (of
+    containers, services and batch jobs) its limit less what it uses and could not drop at once.
+
+    Args:
+        root: Where ``proc`` and ``sys`` are.
+
+    Returns:
+        None where nothing can be told, as on other systems than Linux.
+    """
+    return min((*_of_machine(root), *_of_groups(root)), default=None)
+
+
+def _of_machine(root: Path) -> Iterator[int]:
+    told = _numbers(root / "proc/meminfo")
+    if "MemAvailable" in told:
+        yield 1024 * (told["MemAvailable"] + told.get("SwapFree", 0))
+
+
+def _of_groups(root: Path) -> Iterator[int]:
+    """What is left to each control group that this process is in, whichever of the two layouts the machine has."""
+    groups = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, kinds, path = (*line.split(":", 2), "", "")[:3]
+        if not kinds:
+            yield from _left(groups, path, "memory.max", "memory.current", "inactive_file")
+        elif "memory" in kinds.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            yield from _left(groups / "memory", path, *names)
+
+
+def _left(top: Path, path: str, limit: str, used: str, dropped: str) -> Iterator[int]:
+    """Of a group and all above it; a container sees its own group as the top, whatever path it is told."""
+    parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+    for depth in range(len(parts), -1, -1):
+        folder = top.joinpath(*parts[:depth])
+        with suppress(ValueError):  # no such file; or "max", which is no limit
+            most, taken = int(_text(folder / limit)), int(_text(folder / used))
+            yield max(0, most - taken + _numbers(folder / "memory.stat").get(dropped, 0))
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The numbers of a file of lines such as ``name: 12 kB`` or ``name 12``."""
+    found = {}
+    for line in _text(path).splitlines():
+        name, *rest = line.replace(":", " ").split()
+        with suppress(ValueError, IndexError):
+            found[name] = int(rest[0])
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""

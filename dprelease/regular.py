@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 LARGEST_MANIFEST = 64 << 20  # bytes: some hundred thousand files
-LARGEST_PLAN = 256 << 20  # bytes: a plan spells out up to ten million cells by the keys of their columns
+LARGEST_PLAN = 256 << 20  # bytes: a plan spells out a hundred million cells by the keys of their columns in 15 MB
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -19,6 +19,7 @@ from dprelease.measures import Measure, Possible
 __all__ = ["table_of_counts"]
 
 Floats = npt.NDArray[np.float64]
+_AT_ONCE = 1 << 20  # cells; what is between takes little memory, whatever the size of the table
 _COUNTED: Possible = (Fraction(0), None)
 
 
@@ -72,17 +73,27 @@ def table_of_counts(
     margin = error * reach
     blank = np.isnan(estimate)  # of a series whose earlier draws are not there, or of periods that are not
     lower, upper = interval(estimate, margin, _COUNTED, nearest=nearest)
+    for each in (lower, upper):
+        each.flags.writeable = True  # they were made just now, and are nobody else's
     moved = published is not estimate
-    value, estimate = value + 0.0, estimate + 0.0  # no negative zero
-    if moved and figures is not None:  # of a whole number the whole ends that are nearest hold as much
-        ends = (np.rint(lower), np.rint(upper)) if whole else (lower, upper)
-        lower, upper = np.minimum(ends[0], value), np.maximum(ends[1], value)
+    value = _without_negative_zeros(value)
+    estimate = _without_negative_zeros(estimate) if moved else value
     rules = ShowRules(unreliable_above, unreliable_show, nearest, figures)
-    caution, unreliable, hidden = rules.judged(value, margin, lower, upper, _COUNTED, blank, counts=True)
+    states = [np.zeros(value.shape, dtype=bool) for _ in range(3)]  # caution, unreliable, hidden
+    for part in _parts(len(value)):
+        if moved and figures is not None:  # of a whole number the whole ends that are nearest hold as much
+            ends = (np.rint(lower[part]), np.rint(upper[part])) if whole else (lower[part], upper[part])
+            lower[part], upper[part] = np.minimum(ends[0], value[part]), np.maximum(ends[1], value[part])
+        of_part = (value[part], margin[part], lower[part], upper[part])
+        for all_of, found in zip(states, rules.judged(*of_part, _COUNTED, blank[part], counts=True), strict=True):
+            all_of[part] = found
+    caution, unreliable, hidden = states
     if hidden.any():
-        value, estimate, error, margin, lower, upper = (
-            np.where(hidden, np.nan, each) for each in (value, estimate, error, margin, lower, upper)
-        )
+        value = np.where(hidden, np.nan, value)
+        estimate = np.where(hidden, np.nan, estimate) if moved else value
+        error = np.where(hidden, np.nan, error)
+        for numbers in (margin, lower, upper):
+            numbers[hidden] = np.nan
     for numbers in (value, estimate, error, margin, lower, upper):
         numbers.flags.writeable = False
     shown = PublishedMeasure(
@@ -108,3 +119,15 @@ def table_of_counts(
         confidence=confidence,
         cells=len(rows),
     )
+
+
+def _parts(cells: int) -> Iterator[slice]:
+    """All cells, some at a time."""
+    return (slice(first, first + _AT_ONCE) for first in range(0, cells, _AT_ONCE))
+
+
+def _without_negative_zeros(numbers: Floats) -> Floats:
+    """The numbers, no zero of them negative; a view of them where none was."""
+    if any((np.signbit(numbers[part]) & (numbers[part] == 0)).any() for part in _parts(len(numbers))):
+        return numbers + 0.0
+    return numbers.view()

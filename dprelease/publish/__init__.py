@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dprelease.publish.bundle.folder import folder_for, set_aside, write
     from dprelease.publish.bundle.package import render
     from dprelease.publish.measured import published_tables
+    from dprelease.publish.packed import kept_beside
     from dprelease.publish.publishable import check_publishable
     from dprelease.publish.rehearsed import rehearse
 
@@ -52,6 +53,7 @@ __all__ = [
     "check_publishable",
     "compare_releases",
     "folder_for",
+    "kept_beside",
     "published_tables",
     "rehearse",
     "render",
@@ -87,6 +89,7 @@ _MODULES = {
     ),
     "bundle.package": ("render",),
     "measured": ("published_tables",),
+    "packed": ("kept_beside",),
     "publishable": ("check_publishable",),
     "rehearsed": ("rehearse",),
 }

@@ -17,6 +17,7 @@ from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, Sp
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
 from dprelease.plan.explain.cluster import engine_questions, require_in_pieces
+from dprelease.plan.explain.memory import require_small_draws
 from dprelease.plan.explain.same_question import asked
 from dprelease.plan.forecast.other_budgets import Aim, Planner, Solved, WhatIf, solve, what_if
 from dprelease.plan.verify.whole_plan import verify
@@ -172,6 +173,7 @@ def plan_release(target: Target) -> ReleasePlan:
     _check_ceilings(project, loaded, plan)
     check_publishable(plan)
     require_in_pieces(plan)
+    require_small_draws(plan)
     verify(plan)
     return plan
 

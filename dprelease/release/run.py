@@ -21,15 +21,16 @@ from dprelease.engines import Maker, OpenedEngine, engine_for
 from dprelease.errors import DpReleaseError
 from dprelease.event_log import Event, tell, traced
 from dprelease.failpoints import hit
-from dprelease.freed_memory import give_back
+from dprelease.freed_memory import give_back, memory_left
 from dprelease.ledger import Charge, Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.document import Batch, Head, ReleasePlan
 from dprelease.plan.document.approval import Signed
+from dprelease.plan.explain.memory import require_memory
 from dprelease.plan.explain.same_question import asked
 from dprelease.plan.verify.second_opinion import heard
 from dprelease.plan.verify.whole_plan import verify
-from dprelease.publish import folder_for, rehearse, write
+from dprelease.publish import folder_for, kept_beside, rehearse, write
 from dprelease.release.approval import require_approvals
 from dprelease.release.data import public_content
 from dprelease.release.data.earlier_periods import catalogs_read, digests_of_rows, require_same_rows
@@ -173,8 +174,10 @@ class Run:
     def _preflight(self, plan: ReleasePlan) -> None:
         """Let everything refuse now, before anything is reserved, that would refuse once it is.
 
-        That is the sampler, the engine, publishing, the sources, their key, and references that are confidential files.
+        That is the sampler, the engine, publishing, the sources, their key, and references that are confidential files;
+        and memory, for want of which nothing is refused later.
         """
+        require_memory(plan, memory_left())
         require_sampler(self._request.sampler)
         self._heard = beside(lambda: heard(plan, figures_beside))  # which is waited for before anything is read
         engine = self._engine(tables := self._tables(plan))
@@ -344,12 +347,13 @@ class Run:
         hit("publish.begun")  # the reservation is then read again: what was accepted of its data came after it
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         project, made_up = self._target.project, self._rehearsal is not None
-        publication = rendered(self._ledger, release, project, key=self._key, rehearsal=made_up, known=self.plan)
-        hit("publish.rendered")
         folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
-        if not self._rehearsal:
-            make_way(self._ledger, folder, self.reservation.hash, self.reservation.plan_fingerprint)
-        write(publication, folder)
+        with kept_beside(self._releases):
+            publication = rendered(self._ledger, release, project, key=self._key, rehearsal=made_up, known=self.plan)
+            hit("publish.rendered")
+            if not self._rehearsal:
+                make_way(self._ledger, folder, self.reservation.hash, self.reservation.plan_fingerprint)
+            write(publication, folder)
         # Before the release is closed: nothing comes back to one that is, so a kill here would leave it unlisted.
         warning = "; ".join(filter(None, (*self.ledger_warnings, write_overview(self._releases))))
         state: Literal["published", "exists"] = "exists" if self.closed else "published"

@@ -130,7 +130,8 @@ def test_a_plan_says_what_is_cut_and_takes_the_memory_of_a_piece() -> None:
     whole = in_one(cut)
     assert memory_of(cut).publish == memory_of(whole).publish
     largest = sorted(number or 0 for number in cut.numbers.values())[-4:]
-    assert memory_of(cut).draw == 350 + -(-64 * sum(largest) // 10**6)
+    keys = sum(len(column.keys or ()) for table in cut.catalog.tables.values() for column in table.columns)
+    assert memory_of(cut).draw == 450 + -(-750 * keys // 10**6) + -(-64 * sum(largest) // 10**6)
     assert memory_of(cut).draw < memory_of(whole).draw
     assert pieces_texts(whole) == ()
     assert pieces_texts(cut) == (

@@ -22,10 +22,19 @@ def _plan(cells: int, *formats: str) -> ReleasePlan:
 
 
 def test_the_memory_of_a_release_grows_with_its_cells_alone() -> None:
-    small, large, larger = (memory_of(_plan(cells)) for cells in (10_000, 1_000_000, 2_000_000))
+    small, large, larger = (memory_of(_plan(cells)) for cells in (10_000, 500_000, 1_000_000))
     assert small.draw < large.draw < larger.draw
     assert small.publish < large.publish < larger.publish
     assert larger.publish - large.publish == pytest.approx(large.publish - small.publish, rel=0.05)
+
+
+def test_files_of_more_numbers_than_stay_in_memory_take_no_more_of_it() -> None:
+    """They wait on a disk; JSON, which does not, goes on taking it."""
+    whole, twice = _plan(1_000_000), _plan(2_000_000)
+    assert memory_of(twice).publish - memory_of(whole).publish < 0.6 * (memory_of(whole).publish - 450)
+    held = [memory_of(_plan(cells, "csv", "json")).publish - memory_of(_plan(cells, "csv")).publish
+            for cells in (1_000_000, 2_000_000)]  # fmt: skip
+    assert held[1] == pytest.approx(2 * held[0], abs=1)
 
 
 def test_every_format_that_holds_all_cells_takes_memory() -> None:

@@ -149,18 +149,6 @@ def test_a_forged_table_is_held_against_the_plan(bundle: Path) -> None:
     assert failed(bundle) == {"tables", "rendered again"}
 
 
-def test_a_forged_key_is_found_in_whichever_rows_are_compared_at_once(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keys are compared some rows at a time: here one by one, and the last key of the table is another one."""
-    monkeypatch.setattr("dprelease.publish.bundle.checks.tables._AT_ONCE", 1)
-    assert not failed(bundle)
-    *before, last = (bundle / "tables/income.csv").read_bytes().splitlines(keepends=True)
-    key = last.split(b",")[0]
-    forge(bundle, "tables/income.csv", b"".join((*before, last.replace(key, b'"0"', 1))))
-    assert failed(bundle) == {"tables", "rendered again"}
-
-
 @pytest.mark.thin(every=3)
 @pytest.mark.parametrize("data", [b"", b"PAR1", b'"', b"a,b\r\n1\r\n", b"\xff"])
 @pytest.mark.parametrize("name", ["tables/income.csv", "tables/income.parquet"])

@@ -232,19 +232,19 @@ def test_too_many_tables_are_refused_without_being_made() -> None:
 def test_too_many_cells_are_refused_by_table_and_in_all() -> None:
     race, sex = "race: {type: integer, keys: {from: 1, to: 9}, null: 9}", "sex: {type: integer, keys: [1, 2]}"
     wide = swapped(race, "race: {type: integer, keys: {from: 1, to: 5000}}", swapped(POST, "", WORKLOADS))
-    wide = swapped(sex, "sex: {type: integer, keys: {from: 1, to: 400}}", wide)
-    assert load(wide, "s").spec  # 5,000 x 400 x 5 cells are ten million
+    wide = swapped(sex, "sex: {type: integer, keys: {from: 1, to: 4000}}", wide)
+    assert load(wide, "s").spec  # 5,000 x 4,000 x 5 cells are a hundred million
 
     more = swapped("band: {bin: age, edges: [0, 18, 35, 50, 65, 100]}",
                    "band: {bin: age, edges: [0, 18, 20, 35, 50, 65, 100]}", wide)  # fmt: skip
     (problem,) = problems_of(more)
     assert problem.code == "DPR-S528"
-    assert "12000000 cells" in problem.summary
+    assert "120000000 cells, more than a hundred million" in problem.summary
     assert "crosstabs__race__sex__band" in problem.summary
 
     columns = [f"c{number}" for number in range(6)]
-    declared = "".join(f"      {name}: {{type: integer, keys: {{from: 1, to: 3000}}}}\n" for name in columns)
+    declared = "".join(f"      {name}: {{type: integer, keys: {{from: 1, to: 4000}}}}\n" for name in columns)
     text = swapped("      note: {type: text}\n", declared, swapped(POST, "", WORKLOADS))
     (problem,) = problems_of(swapped(CROSSTABS, f"marginals: {{of: [{', '.join(columns)}], ways: [2]}}", text))
     assert problem.code == "DPR-S528"
-    assert "135000000 cells in all" in problem.summary
+    assert "240000000 cells in all" in problem.summary

@@ -11,6 +11,7 @@ from dprelease.catalog.aggregate import Quantity, cells_of
 from dprelease.cli.views import as_decimal, complain_of, say, say_json, text_table, warn
 from dprelease.cli.views.totals import print_totals
 from dprelease.errors import MissingExtra, NoOpinion
+from dprelease.freed_memory import memory_left
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.explain.cluster import cluster_texts
 from dprelease.plan.explain.facts import (
@@ -23,7 +24,7 @@ from dprelease.plan.explain.facts import (
 )
 from dprelease.plan.explain.facts import compare as compare_plan
 from dprelease.plan.explain.figures import figure_texts
-from dprelease.plan.explain.memory import memory_of
+from dprelease.plan.explain.memory import memory_lacking, memory_of
 from dprelease.plan.explain.rounding import grid_texts
 from dprelease.plan.explain.shared_noise import series_texts
 from dprelease.plan.forecast.other_budgets import Aim, WhatIf
@@ -36,7 +37,6 @@ from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, wha
 __all__ = ["show_plan", "workload_rows"]
 
 _MOST_CONSIDERED = 4
-_WORTH_A_WORD = 500  # MB
 
 
 def show_plan(
@@ -182,11 +182,13 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
 def _print_memory(plan: ReleasePlan) -> None:
     """What a large release takes; of others it is the libraries that do."""
     memory = memory_of(plan)
-    if max(memory.draw, memory.publish) >= _WORTH_A_WORD:
+    if memory.is_large:
         say(
             f"memory: about {memory.draw / 1000:.1f} GB to draw the largest answers, and what the rows take; "
             f"{memory.publish / 1000:.1f} GB to publish"
         )
+    if says := memory_lacking(plan, memory_left()):
+        complain_of(f"not on this machine as it is now: {says}; `dprelease run` would refuse it before it is charged")
 
 
 def _rows(plan: ReleasePlan) -> list[list[str]]:

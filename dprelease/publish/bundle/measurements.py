@@ -21,7 +21,7 @@ from dprelease.errors import CheckFailed
 from dprelease.estimate import Coded, Rows, as_rows, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.document import Measured, ReleasePlan, Step
-from dprelease.publish.bundle.read_tables import Kind, csv_columns
+from dprelease.publish.bundle.read_tables import LARGEST_UNDECLARED, Kind, csv_columns
 from dprelease.publish.bundle.recipe import recipe
 from dprelease.publish.bundle.recipe_of_comparisons import recipe_of_comparisons, recipe_of_derived
 from dprelease.publish.bundle.recipe_of_series import recipe_of_series
@@ -40,7 +40,7 @@ from dprelease.publish.csv_text import (
 )
 from dprelease.publish.manifest import Manifest
 from dprelease.publish.measured import held_key
-from dprelease.publish.packed import Data, Files, HashedFile, pack
+from dprelease.publish.packed import Data, Files, HashedFile, Packed, digest_of, kept, only_hashed, pack
 from dprelease.publish.stacked import end_to_end
 
 __all__ = [
@@ -106,11 +106,13 @@ def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, 
     # Selections first: others have their keys.
     for file, inside in sorted(steps_by_file(plan).items(), key=lambda each: not _selects(each[1][0].step)):
         try:
-            data = files[file]
+            data = kept(files)[file]
         except KeyError:
             raise _wrong(file, "there is no such file") from None
         try:
             found |= _read_shared(inside, data) if inside[0].shared else _read(plan, inside[0], data)
+        except KeyError:  # it is another one than it was when its hash was taken
+            raise _wrong(file, "it was changed meanwhile") from None
         except (ValueError, OverflowError) as error:
             kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
             raise _wrong(file, f"it cannot be read ({kind})") from None
@@ -165,8 +167,12 @@ def _selects(step: Measured) -> bool:
     return isinstance(step, Step) and step.selecting is not None
 
 
-def _same(data: bytes, blocks: Iterable[bytes]) -> bool:
-    """Whether a file is these blocks, one after the other."""
+def _same(data: Data, blocks: Iterable[bytes]) -> bool:
+    """Whether a file is these blocks, one after the other; of a large one the hash tells."""
+    if isinstance(data, Packed):
+        with only_hashed():
+            made = pack(blocks)
+        return len(made) == len(data) and digest_of(made) == data.sha256
     at = 0
     for block in blocks:
         if not data.startswith(block, at):
@@ -254,16 +260,17 @@ def _rows(plan: ReleasePlan, layout: StepLayout, measurements: Mapping[str, Meas
     return full_product(layout.columns).without(left_out)
 
 
-def _read_shared(inside: Sequence[StepLayout], data: bytes) -> dict[str, Measurement]:
+def _read_shared(inside: Sequence[StepLayout], data: Data) -> dict[str, Measurement]:
     """The measurements of a file that several steps share, by step.
 
     Raises:
         ValueError: If it is no such file.
     """
     parts = inside[0].parts
-    read = csv_columns(data, inside[0].header, dict.fromkeys(parts, "whole"))
+    rows = sum(layout.step.cells or 0 for layout in inside)
+    read = csv_columns(data, inside[0].header, dict.fromkeys(parts, "whole"), rows)
     numbers, first, found = [read[name].to_numpy() for name in parts], 0, {}
-    if len(numbers[0]) != sum(layout.step.cells or 0 for layout in inside):
+    if len(numbers[0]) != rows:
         raise ValueError("other rows than its steps have")
     for layout in inside:
         last = first + (layout.step.cells or 0)
@@ -272,15 +279,17 @@ def _read_shared(inside: Sequence[StepLayout], data: bytes) -> dict[str, Measure
     return found
 
 
-def _read(plan: ReleasePlan, layout: StepLayout, data: bytes) -> dict[str, Measurement]:
+def _read(plan: ReleasePlan, layout: StepLayout, data: Data) -> dict[str, Measurement]:
     """The measurement of a file by its step, as far as it can be told from the file alone.
 
     Raises:
         ValueError, OverflowError: If it is no such file.
     """
+    if layout.step.numbers is None and len(data) > LARGEST_UNDECLARED:
+        raise ValueError("more rows than could be held")
     names = [column.name for column in layout.columns] if layout.shape == "keys" else layout.parts
     kinds: dict[str, Kind] = dict.fromkeys(names, "text" if layout.shape == "keys" else "whole")
-    found = csv_columns(data, layout.header, kinds)
+    found = csv_columns(data, layout.header, kinds, layout.step.numbers)
     if layout.shape == "keys":
         texts = [found[name].to_pylist() for name in names]
         read = [

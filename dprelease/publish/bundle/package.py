@@ -160,6 +160,7 @@ def bundle_files(
         summed = with_sums(shown, tables, inputs)
         derived = derived_tables(shown, summed, inputs, seed_of(measurements), earlier)
         tables = compared_tables(shown, tables, inputs, earlier)
+    give_back()  # what lay between the draws and the tables
     with _making("measurements/"):
         measured = measurement_files(shown, measurements, earlier) if measured is None else measured
     published = (*rounded_tables(shown, tables), *derived)

@@ -16,6 +16,7 @@ from dprelease.estimate import Coded, PublishedTable, coded
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.columns import endings, table_header
 from dprelease.publish.formats.cube import PARTS, UNROUNDED
+from dprelease.publish.packed import Data, Files, pack_whole
 from dprelease.publish.stacked import Stack, stacks
 
 __all__ = ["parquet_bytes", "parquet_files"]
@@ -26,17 +27,17 @@ _ROWS = 1 << 20  # in a group of rows
 _LARGEST = 2**63 - 1024  # the largest float64 below 2^63
 
 
-def parquet_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
+def parquet_files(content: Content, _: Mapping[str, bytes]) -> Files:
     """``tables/<name>.parquet`` for every query and derived table; the bytes depend on pyarrow's version as well."""
-    rehearsal, found = content.facts.rehearsal, dict[str, bytes]()
+    rehearsal, found = content.facts.rehearsal, dict[str, Data]()
     for stack in stacks(content.tables):
         if len(stack.tables) == 1:
-            made = [parquet_bytes(stack.whole, _metadata(content, stack.whole), rehearsal=rehearsal)]
+            made = [pack_whole(parquet_bytes(stack.whole, _metadata(content, stack.whole), rehearsal=rehearsal))]
         else:
             told = [_metadata(content, table) for table in stack.tables]
             made = list(_small_files(stack, told, rehearsal=rehearsal))
         found |= {f"tables/{table.name}.parquet": data for table, data in zip(stack.tables, made, strict=True)}
-    return found
+    return Files(found)
 
 
 def _metadata(content: Content, table: PublishedTable) -> dict[str, str]:

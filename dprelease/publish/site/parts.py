@@ -23,6 +23,7 @@ __all__ = ["PaperPart", "PartRows", "paper_parts", "part_rows"]
 
 # Signs that fit beside one another on an upright sheet of A4, in the size of print and in the small one of `.wide`.
 _UPRIGHT, _SMALL = 84, 112
+_AT_ONCE = 1 << 20  # cells that are looked at together
 _GAP = 3  # around a number
 _MOST_KEY = 30  # of a key before it is broken over lines
 _LINE = re.compile(r'<span class="cut">')  # begins a line of its own
@@ -115,9 +116,24 @@ def _extremes(measure: PublishedMeasure) -> set[int]:
     if len(measure.value) == 1:
         return {0}
     found = set()
-    for each in (np.abs(measure.value), measure.margin, np.abs(measure.lower), measure.upper):
-        known = np.isfinite(each)
-        if known.any():
-            found |= {int(np.argmax(np.where(known, each, -np.inf))), int(np.argmin(np.where(known, each, np.inf)))}
-    states = coded(measure.status)
-    return found | set(np.unique(states.codes, return_index=True)[1].tolist())
+    for numbers, sized in (
+        (measure.value, True),
+        (measure.margin, False),
+        (measure.lower, True),
+        (measure.upper, False),
+    ):
+        ends: dict[bool, tuple[float, int]] = {}  # the largest and the least that is known, and its first row
+        for first in range(0, len(numbers), _AT_ONCE):
+            each = numbers[first : first + _AT_ONCE]
+            each = np.abs(each) if sized else each
+            known = np.isfinite(each)
+            for sign in (1.0, -1.0) if known.any() else ():
+                at = int(np.argmax(np.where(known, sign * each, -np.inf)))
+                ends[sign > 0] = max(ends.get(sign > 0, (-np.inf, 0)), (sign * float(each[at]), -(first + at)))
+        found |= {-row for _, row in ends.values()}
+    states, seen = coded(measure.status), dict[int, int]()
+    for first in range(0, len(states), _AT_ONCE):
+        codes = states.part(first, min(first + _AT_ONCE, len(states)))
+        for code in np.unique(codes).tolist():
+            seen.setdefault(code, first + int(np.argmax(codes == code)))
+    return found | set(seen.values())

@@ -27,6 +27,7 @@ from dprelease.publish import (
     Publication,
     Restated,
     folder_for,
+    kept_beside,
     render,
     write,
 )
@@ -242,9 +243,10 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     look = None
     if spec is not None:
         look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
-    publication = rendered(ledger, reservation, project, key=signer, look=look)
-    make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
-    write(publication, folder)
+    with kept_beside(project.releases):
+        publication = rendered(ledger, reservation, project, key=signer, look=look)
+        make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
+        write(publication, folder)
     warning = write_overview(project.releases)
     return outcome(reservation, plan, folder, "exists", 0, len(plan.numbers), warning)
 

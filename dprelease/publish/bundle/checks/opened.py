@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -20,13 +21,15 @@ from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.comparing.earlier import EarlierRelease, earlier_in
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE, Manifest
 from dprelease.publish.measured import inputs_of
+from dprelease.publish.packed import Data, Files, Packed
 from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular, regular_blocks
 
 __all__ = ["Check", "OpenedBundle", "largest", "read_bundle", "say_which"]
 
 Model = TypeVar("Model", bound=Value)
 _SMALL = 32_000_000  # bytes of a file that is kept
-_LARGEST = 2 << 30  # of one that is read: a table of ten million rows
+_LARGEST = 4 << 30  # of one that is read as a whole: Parquet of a hundred million rows is a quarter of it
+_LARGEST_STREAMED = 64 << 30  # of a CSV file, of which some rows are read after the others
 _PARSED = frozenset(("accounting.json", "facts.json", "plan.json", LOOK_FILE))
 
 
@@ -61,7 +64,7 @@ class OpenedBundle:
 
     folder: Path
     manifest: Manifest
-    sound: Mapping[str, bytes]
+    sound: Files
     signature: bytes | None
     sums: bytes | None = None
     sums_signature: bytes | None = None
@@ -134,38 +137,47 @@ def read_bundle(folder: Path) -> tuple[OpenedBundle | None, str]:
             beside.append(_plain(folder, name, LARGEST_MANIFEST))
         except TooLarge:
             beside.append(b"")  # there is one, and it says nothing
-    return OpenedBundle(folder, manifest, Sound(folder, manifest), *beside), ""
+    return OpenedBundle(folder, manifest, _sound_files(folder, manifest), *beside), ""
 
 
-class Sound(Mapping[str, bytes]):
-    """The files whose size and hash are the manifest's; large ones are read, and hashed, again when they are wanted."""
+@dataclass(frozen=True, eq=False)
+class _OnDisk(Packed):
+    """A large file of a bundle; it is read, and hashed, again whenever it is wanted.
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Read every file once."""
-        self._folder, self._manifest = folder, manifest
-        self._kept: dict[str, bytes | None] = {}
-        for path, facts in manifest.files.items():
-            if facts.bytes > _SMALL:
-                if _is_sound(folder, manifest, path):
-                    self._kept[path] = None
-            elif (data := _sound(folder, manifest, path)) is not None:
-                self._kept[path] = data
+    Raises:
+        KeyError: From ``blocks``, once all were read: it is not the file that it was.
+    """
 
-    def __getitem__(self, path: str) -> bytes:
-        kept = self._kept[path]
-        found = _sound(self._folder, self._manifest, path) if kept is None else kept
-        if found is None:  # it was changed meanwhile
-            raise KeyError(path)
-        return found
+    file: Path = field(kw_only=True)
 
-    def __contains__(self, path: object) -> bool:
-        return path in self._kept
+    def blocks(self) -> Iterator[bytes]:
+        """Its bytes, some at a time; nothing is sure of them before the last has come."""
+        digest, size = hashlib.sha256(), 0
+        try:
+            for block in regular_blocks(self.file, self.size, links=False):
+                digest.update(block)
+                size += len(block)
+                yield block
+        except OSError:
+            raise KeyError(self.file.name) from None
+        if size != self.size or digest.hexdigest() != self.sha256:  # it was changed meanwhile
+            raise KeyError(self.file.name)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kept)
 
-    def __len__(self) -> int:
-        return len(self._kept)
+def _sound_files(folder: Path, manifest: Manifest) -> Files:
+    """The files whose size and hash are the manifest's; every file is read once."""
+    found: dict[str, Data] = {}
+    for path, facts in manifest.files.items():
+        if facts.bytes <= _SMALL:
+            if (data := _sound(folder, manifest, path)) is not None:
+                found[path] = data
+        elif facts.bytes <= largest(path) and not _through_link(folder, path):
+            there = _OnDisk(facts.bytes, facts.sha256, (), file=folder / path)
+            with suppress(KeyError):
+                for _ in there.blocks():
+                    pass
+                found[path] = there
+    return Files(found)
 
 
 def _manifest_of(folder: Path) -> tuple[Manifest | None, str]:
@@ -202,24 +214,11 @@ def _sound(folder: Path, manifest: Manifest, name: str) -> bytes | None:
     return data if data is not None and len(data) == facts.bytes and sha256(data) == facts.sha256 else None
 
 
-def _is_sound(folder: Path, manifest: Manifest, name: str) -> bool:
-    """Whether a large file is what the manifest says; it is not held in memory."""
-    facts = manifest.files[name]
-    if facts.bytes > largest(name) or _through_link(folder, name):
-        return False
-    digest, size = hashlib.sha256(), 0
-    try:
-        for block in regular_blocks(folder / name, facts.bytes, links=False):
-            digest.update(block)
-            size += len(block)
-    except (OSError, ValueError):
-        return False
-    return size == facts.bytes and digest.hexdigest() == facts.sha256
-
-
 def largest(name: str) -> int:
-    """How many bytes a file of a bundle may have that is read as a whole."""
-    return LARGEST_PLAN if name in _PARSED else _LARGEST
+    """How many bytes a file of a bundle may have that is read."""
+    if name in _PARSED:
+        return LARGEST_PLAN
+    return _LARGEST_STREAMED if name.endswith(".csv") else _LARGEST
 
 
 def _plain(folder: Path, name: str, most: int) -> bytes | None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded
+from dprelease.estimate import Coded, PublishedTable, Rows
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import (
     key_as_text,
@@ -21,24 +21,21 @@ from dprelease.publish.base import (
     sql_names,
 )
 from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
-from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts
+from dprelease.publish.bundle.read_tables import LARGEST_UNDECLARED, READERS, FileColumns, Kind, same_texts, table_parts
 from dprelease.publish.columns import PERIOD_COLUMN, REHEARSAL_COLUMN, column_names, table_header
-from dprelease.publish.comparing.columns import compared_tables
 from dprelease.publish.comparing.earlier import draws_of
 from dprelease.publish.comparing.series import with_sums
-from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
+from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts
 from dprelease.publish.derive.tables import made_again, outline
-from dprelease.publish.formats.cube import PARTS, UNROUNDED, bare_measure, parts_of
-from dprelease.publish.layouts import filed
+from dprelease.publish.formats.cube import bare_measure
 from dprelease.publish.measured import inputs_of, queries_as_tables
-from dprelease.publish.rounded import rounded_tables
+from dprelease.publish.packed import Data, kept
 
-__all__ = ["ReadTable", "published_table", "tables_agree", "values_agree"]
+__all__ = ["ReadTable", "published_table", "tables_agree"]
 
 Floats = npt.NDArray[np.float64]
 Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
 _CLOSE = 1e-9
-_AT_ONCE = 1 << 20  # rows of keys that are compared
 
 
 def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
@@ -64,7 +61,12 @@ def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
         for name, ending in files.items():
             if name in spared:
                 continue
-            data = bundle.sound.get(name)
+            data = kept(bundle.sound).get(name)
+            if data is not None and table.rows is None and len(data) > LARGEST_UNDECLARED:
+                data = None
+            if data is not None and table.rows is not None and kinds:
+                wrong += [] if _declared(plan, table, ending, data, kinds) else [name]
+                continue
             found = _read_keys(plan, ending, data, table.columns, table.kinds, kinds) if data is not None else None
             if found is None or not _rows_hold(table, found) or not _of_period(plan, found):
                 wrong.append(name)
@@ -76,26 +78,52 @@ def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
     return say_which(wrong, "columns or row keys are not those of the plan")
 
 
+def _declared(plan: ReleasePlan, table: _Asked, ending: str, data: Data, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a file has the rows that the plan declares, and no other; it is read some rows after the others."""
+    first, rows = 0, table.rows or Rows((), 0)
+    declared = [word_texts(each.mapped(key_as_text)) for each in rows.columns]
+    try:
+        for part in table_parts(ending, data, table.columns, kinds):
+            found = _as_declared(plan, ending, table.kinds, part)
+            last = first + found.rows
+            if last > len(rows) or not _of_period(plan, found):
+                return False
+            for column, texts in zip(table.kinds, declared, strict=True):
+                if not same_texts(found.texts[column.name], texts(first, last)):
+                    return False
+            first = last
+    except (ValueError, KeyError):  # it cannot be read, or was changed meanwhile
+        return False
+    return first == len(rows)
+
+
+def _as_declared(plan: ReleasePlan, ending: str, columns: Sequence[Column], found: FileColumns) -> FileColumns:
+    """The keys as they were before formulas among them were escaped.
+
+    Raises:
+        ValueError: If one of them would have been escaped.
+    """
+    texts = dict(found.texts)
+    for column in columns if ending == "csv" else ():
+        if escapes(plan.publish, column):
+            texts[column.name] = unescaped_texts(texts[column.name])
+    return replace(found, texts=texts)
+
+
 def _read_keys(
     plan: ReleasePlan,
     ending: str,
-    data: bytes,
+    data: Data,
     names: Sequence[str],
     columns: Sequence[Column],
     kinds: Mapping[str, Kind],
 ) -> FileColumns | None:
     """Columns of a file, keys as they were before formulas among them were escaped; None where they cannot be read."""
     found = READERS[ending](data, names, kinds)
-    if found is None:
-        return None
-    texts = dict(found.texts)
     try:
-        for column in columns if ending == "csv" else ():
-            if escapes(plan.publish, column):
-                texts[column.name] = unescaped_texts(texts[column.name])
+        return None if found is None else _as_declared(plan, ending, columns, found)
     except ValueError:
         return None
-    return replace(found, texts=texts)
 
 
 def _same_rows(one: FileColumns, other: FileColumns) -> bool:
@@ -130,15 +158,8 @@ def _asked(plan: ReleasePlan, rehearsal: bool) -> list[_Asked]:
 def _rows_hold(table: _Asked, found: FileColumns) -> bool:
     """Whether the rows are those of the plan; where noise decided, whether each can be, and stands there once."""
     texts = tuple(found.texts[column.name] for column in table.kinds)
-    if table.rows is not None:
-        if found.rows != len(table.rows):
-            return False
-        declared = (word_texts(each.mapped(key_as_text)) for each in table.rows.columns)
-        return all(
-            same_texts(one.slice(first, _AT_ONCE), each(first, min(first + _AT_ONCE, found.rows)))
-            for one, each in zip(texts, declared, strict=True)
-            for first in range(0, found.rows, _AT_ONCE)
-        )
+    if table.rows is not None:  # without a column, or it was read some rows after the others
+        return found.rows == len(table.rows) and not texts
     if table.ranks is not None and texts[0].to_pylist() != [str(rank) for rank in range(1, table.ranks + 1)]:
         return False
     possible = all(map(_among, texts, table.kinds))
@@ -220,7 +241,7 @@ def _cells(
     for number in numbers:
         asked |= {number: "number", f"{number}_status": "text"}
     ending = name.rpartition(".")[2]
-    found = _read_keys(plan, ending, bundle.sound[name], names, kinds, asked)
+    found = _read_keys(plan, ending, kept(bundle.sound)[name], names, kinds, asked)
     if found is None:
         raise ValueError("a number or a status cannot be read")
     return found
@@ -258,7 +279,7 @@ def published_table(bundle: OpenedBundle, plan: ReleasePlan, name: str) -> ReadT
     ending = next((each for each in READERS if f"tables/{name}.{each}" in bundle.sound), None)
     if ending is None:
         return None
-    names, data = set(table.columns), bundle.sound[f"tables/{name}.{ending}"]
+    names, data = set(table.columns), kept(bundle.sound)[f"tables/{name}.{ending}"]
     words = {PERIOD_COLUMN} if plan.publish.period_column else set()
     words |= {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
     words |= {f"{each}_status" for each in names if f"{each}_lower" in names}
@@ -315,59 +336,3 @@ def _keys(column: Column, texts: Any) -> Coded[Key]:
     elif column.type == "boolean":
         keys = [text == "true" for text in known]
     return Coded(keys, held.indices.to_numpy())
-
-
-def values_agree(bundle: OpenedBundle, same: Set[str]) -> str:
-    """Which tables have a number that is not the one that the measurements give; empty: none.
-
-    Numbers are read from CSV and Parquet and compared as numbers, so that this holds whatever library wrote them.
-    Derived tables are not looked at: their margins are simulated, and their values follow from the others'.
-
-    Args:
-        bundle: The bundle.
-        same: Files that were made again with the same bytes, and need no look.
-    """
-    plan, (measured, why) = bundle.shown, bundle.measured
-    if plan is None or measured is None:
-        return why
-    wrong: list[str] = []
-    endings = [ending for ending in READERS if ending in plan.publish.formats]
-    names = [query.name for query in plan.queries]
-    unlike = {name for name in names if any(f"tables/{name}.{ending}" not in same for ending in endings)}
-    inputs = inputs_of(plan, measured, draws_of(bundle.earlier))
-    tables = compared_tables(plan, queries_as_tables(plan, inputs, unlike), inputs, bundle.earlier)
-    for table in filed(plan, rounded_tables(plan, tables)):
-        files = {f"tables/{table.name}.{ending}": ending for ending in endings}
-        fields = table_header(table, rehearsal=bundle.manifest.rehearsal)
-        kinds: dict[str, Kind] = {}
-        for measure in table.measures:
-            kinds |= dict.fromkeys((measure.name + ending for ending in parts_of(measure)), "number")
-            kinds[f"{measure.name}_status"] = "text"
-        for name in (each for each in files if each not in same):
-            data = bundle.sound.get(name)
-            found = READERS[files[name]](data, fields, kinds) if data is not None else None
-            if found is None or not all(_same_cells(measure, found) for measure in table.measures):
-                wrong.append(name)
-    return say_which(wrong, "numbers are not those that measurements/ give")
-
-
-def _same_cells(measure: PublishedMeasure, found: FileColumns) -> bool:
-    """Whether a file has the numbers and statuses of a measure, the numbers to the decimals that files have."""
-    status, places = coded(measure.status), measure.places
-    words = word_texts(status)(0, len(status))
-    if len(status) != found.rows or not same_texts(found.texts[f"{measure.name}_status"], words):
-        return False
-    return all(
-        _close(
-            written(getattr(measure, PARTS[ending]), None if ending in UNROUNDED else places),
-            found.values[measure.name + ending],
-        )
-        for ending in parts_of(measure)
-    )
-
-
-def _close(expected: Floats, found: Floats) -> bool:
-    """Whether numbers agree to a part in 10^9, and nothing is published in the same cells."""
-    with np.errstate(invalid="ignore"):  # infinity less itself
-        close = np.abs(expected - found) <= _CLOSE * np.maximum(np.abs(expected), np.abs(found))
-    return bool((close | (expected == found) | (np.isnan(expected) & np.isnan(found))).all())

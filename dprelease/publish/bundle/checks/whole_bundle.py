@@ -27,7 +27,8 @@ from dprelease.publish.accounting.semantics import group_at
 from dprelease.publish.bundle.checks.earlier import EARLIER, earlier_check
 from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, largest, read_bundle, say_which
 from dprelease.publish.bundle.checks.rendering import RENDERED_AGAIN, VERSIONS, render_again, versions
-from dprelease.publish.bundle.checks.tables import tables_agree, values_agree
+from dprelease.publish.bundle.checks.tables import tables_agree
+from dprelease.publish.bundle.checks.values import values_agree
 from dprelease.publish.bundle.folder import files_in
 from dprelease.publish.errata import TEXTS, errata_of
 from dprelease.publish.manifest import SIGNATURE_FILE, SUMS_FILE, SUMS_SIGNATURE_FILE, fault, sums_file
