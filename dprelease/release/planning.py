@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, SpecError, StalePlan, Where
+from dprelease.freed_memory import memory_left
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
 from dprelease.plan.explain.cluster import engine_questions, require_in_pieces
-from dprelease.plan.explain.memory import require_small_draws
+from dprelease.plan.explain.memory import require_memory, require_small_draws
 from dprelease.plan.explain.same_question import asked
 from dprelease.plan.forecast.other_budgets import Aim, Planner, Solved, WhatIf, solve, what_if
 from dprelease.plan.verify.whole_plan import verify
@@ -290,7 +291,13 @@ def require_same_spec(target: Target, known: Reservation) -> None:
 
 
 def require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None:
-    """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
+    """Refuse now what this process has no memory for, or its engine cannot compute, and not when it is charged.
+
+    Raises:
+        PlanError: There is no memory to draw or to publish it (DPR-P342).
+        Unsupported: The engine says so.
+    """
+    require_memory(plan, memory_left())
     references = reference_tables(plan.catalog, folder)
     for grouping, quantities, within in engine_questions(plan):
         engine.check(plan.catalog, grouping, quantities, references, within)

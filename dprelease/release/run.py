@@ -21,12 +21,11 @@ from dprelease.engines import Maker, OpenedEngine, engine_for
 from dprelease.errors import DpReleaseError
 from dprelease.event_log import Event, tell, traced
 from dprelease.failpoints import hit
-from dprelease.freed_memory import give_back, memory_left
+from dprelease.freed_memory import give_back
 from dprelease.ledger import Charge, Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.document import Batch, Head, ReleasePlan
 from dprelease.plan.document.approval import Signed
-from dprelease.plan.explain.memory import require_memory
 from dprelease.plan.explain.same_question import asked
 from dprelease.plan.verify.second_opinion import heard
 from dprelease.plan.verify.whole_plan import verify
@@ -172,12 +171,7 @@ class Run:
         self._reserve(plan)
 
     def _preflight(self, plan: ReleasePlan) -> None:
-        """Let everything refuse now, before anything is reserved, that would refuse once it is.
-
-        That is the sampler, the engine, publishing, the sources, their key, and references that are confidential files;
-        and memory, for want of which nothing is refused later.
-        """
-        require_memory(plan, memory_left())
+        """Let all refuse now that would refuse once it is charged: memory, sampler, engine, publishing, the sources."""
         require_sampler(self._request.sampler)
         self._heard = beside(lambda: heard(plan, figures_beside))  # which is waited for before anything is read
         engine = self._engine(tables := self._tables(plan))

@@ -12,7 +12,7 @@ from dprelease.freed_memory import memory_left
 from dprelease.ledger import open_ledger
 from dprelease.plan.explain import memory as explained
 from dprelease.plan.explain.memory import Memory, memory_lacking, require_memory, require_small_draws
-from dprelease.release import run as running
+from dprelease.release import planning
 from dprelease.release.project import Project
 from dprelease.release.run import Request, open_run
 from tests.pieces import KINDS, planned
@@ -76,7 +76,7 @@ def test_a_release_without_memory_is_refused_before_it_is_charged_and_goes_on_on
 ) -> None:
     spec = small_project(tmp_path)
     monkeypatch.setattr(explained, "memory_of", lambda _: needed)
-    monkeypatch.setattr(running, "memory_left", lambda: 3 * GB)
+    monkeypatch.setattr(planning, "memory_left", lambda: 3 * GB)
     monkeypatch.setattr("dprelease.cli.views.plan.memory_left", lambda: 3 * GB)
     show_plan(spec, None, compare=False, solve=None, epsilons=(), as_json=False)
     assert f"{says}, and this process may take 3.0 GB" in capsys.readouterr().err
@@ -85,9 +85,9 @@ def test_a_release_without_memory_is_refused_before_it_is_charged_and_goes_on_on
     assert (caught.value.code, caught.value.exit_code) == ("DPR-P342", 3)
     assert open_ledger(Project.find(spec).settings.ledger, tmp_path).reservations() == ()
 
-    monkeypatch.setattr(running, "memory_left", lambda: 10 * GB)
+    monkeypatch.setattr(planning, "memory_left", lambda: 10 * GB)
     open_run(Request(target=str(spec)), "test").__exit__()  # charged, and stopped before its first draw
-    monkeypatch.setattr(running, "memory_left", lambda: 0)
+    monkeypatch.setattr(planning, "memory_left", lambda: 0)
     with open_run(Request(target=str(spec)), "test") as run:
         for batch in run.batches():
             run.measure(batch)
