@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
-from dprelease.beside import beside
+from dprelease.background import in_background
 from dprelease.canonical import sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import Maker, OpenedEngine, engine_for
@@ -173,7 +173,7 @@ class Run:
     def _preflight(self, plan: ReleasePlan) -> None:
         """Let all refuse now that would refuse once it is charged: memory, sampler, engine, publishing, the sources."""
         require_sampler(self._request.sampler)
-        self._heard = beside(lambda: heard(plan, figures_beside))  # which is waited for before anything is read
+        self._heard = in_background(lambda: heard(plan, figures_beside))  # which is waited for before anything is read
         engine = self._engine(tables := self._tables(plan))
         for table in tables.values():
             engine.describe(table)

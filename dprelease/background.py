@@ -7,15 +7,15 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import TypeVar
 
-__all__ = ["beside"]
+__all__ = ["in_background"]
 
 Result = TypeVar("Result")
 
 
-def beside(work: Callable[[], Result]) -> Future[Result]:
+def in_background(work: Callable[[], Result]) -> Future[Result]:
     """Begin it, and give what its result can be had from; whoever waits for none is not kept by it.
 
-    >>> beside(lambda: 6 * 7).result()
+    >>> in_background(lambda: 6 * 7).result()
     42
     """
     future: Future[Result] = Future()
@@ -26,5 +26,5 @@ def beside(work: Callable[[], Result]) -> Future[Result]:
         except BaseException as error:  # raised for whoever asks for the result
             future.set_exception(error)
 
-    Thread(target=done, name="dprelease-beside", daemon=True).start()
+    Thread(target=done, name="dprelease-background", daemon=True).start()
     return future
