@@ -1,8 +1,8 @@
 """Seconds and memory of a census-style release: four levels, five tables at each, ten million published cells.
 
 Usage: ``python -m bench.census [--cells 1000000 10000000] [--post consistent nonnegative integer] [--prefect]
-[--spark]``. The people are made up, the same every time: nation, 51 states, counties and tracts with as many of each as
-it takes, by sex, age and race; about 110 rows in a tract, as the Census has about 4,000. Published are the total, three
+[--spark] [--even]``. The people are made up, the same every time: nation, 51 states, counties and tracts with as many
+of each as it takes, by sex, age and race; about 110 rows in a tract, as the Census has about 4,000. Published are the total, three
 tables by one attribute and the one by all three at every level, in CSV and Parquet. With ``--spark`` rows are read
 on this machine by Spark, whose processes are not in the lines. Each act is the command itself in a process of its own,
 so that its memory is its own:
@@ -175,13 +175,15 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def write_project(folder: Path, cells: int, post: list[str], rows_each: float, spark: bool) -> tuple[int, int]:
+def write_project(
+    folder: Path, cells: int, post: list[str], rows_each: float, *, spark: bool, even: bool
+) -> tuple[int, int]:
     """Spec, policy, places and people; returns the number of nodes and of rows."""
     draw = np.random.default_rng(1)
     tracts = round(cells / EACH / (1 + 1 / PER_COUNTY))
     counties = max(STATES, tracts // PER_COUNTY)
-    state = _shared_out(draw, counties, STATES)
-    county = _shared_out(draw, tracts, counties)
+    share_out = _evenly if even else functools.partial(_shared_out, draw)
+    state, county = share_out(counties, STATES), share_out(tracts, counties)
     names = [f"{state[at]:02d}{at:04d}" for at in range(counties)]
     codes = [f"{names[at]}{place:06d}" for place, at in enumerate(county)]
     lines = [f"US,{code[:2]},{code[:6]},{code}" for code in codes]
@@ -198,6 +200,11 @@ def _shared_out(draw: np.random.Generator, children: int, parents: int) -> np.nd
     """The parent of each child, rising: every parent has one, some have many."""
     more = draw.multinomial(children - parents, draw.dirichlet(np.full(parents, 0.7)))
     return np.repeat(np.arange(parents), 1 + more)
+
+
+def _evenly(children: int, parents: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The same with as many children for each parent, give or take one."""
+    return np.arange(children) * parents // children
 
 
 def _write_people(path: Path, draw: np.random.Generator, tract: Any, codes: list[str]) -> None:
@@ -267,7 +274,7 @@ def one(cells: int, post: list[str], asked: argparse.Namespace) -> None:
         folder = asked.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "census.yaml").exists():
-            nodes, rows = write_project(folder, cells, post, asked.rows, asked.spark)
+            nodes, rows = write_project(folder, cells, post, asked.rows, spark=asked.spark, even=asked.even)
             print(f"{nodes * EACH:,} cells of {nodes:,} nodes, {rows:,} rows; {', '.join(post)}", flush=True)
         for name in asked.acts:
             arguments = [part for part in ACTS[name] if not (asked.prefect and part == "--direct")]
@@ -288,6 +295,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=110, help="of a tract, on average")
     parser.add_argument("--prefect", action="store_true", help="run through the orchestrator")
     parser.add_argument("--spark", action="store_true", help="rows are read by Spark, on this machine")
+    parser.add_argument("--even", action="store_true", help="states and counties of equal size, as Spark's limit takes")
     parser.add_argument("--keep", type=Path, help="this folder, which stays, instead of a temporary one")
     asked = parser.parse_args()
     for cells in asked.cells:
