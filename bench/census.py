@@ -2,10 +2,10 @@
 
 Usage: ``python -m bench.census [--cells 1000000 10000000] [--post consistent nonnegative integer] [--prefect]
 [--spark] [--even]``. The people are made up, the same every time: nation, 51 states, counties and tracts with as many
-of each as it takes, by sex, age and race; about 110 rows in a tract, as the Census has about 4,000. Published are the total, three
-tables by one attribute and the one by all three at every level, in CSV and Parquet. With ``--spark`` rows are read
-on this machine by Spark, whose processes are not in the lines. Each act is the command itself in a process of its own,
-so that its memory is its own:
+of each as it takes, by sex, age and race; about 110 rows in a tract, as the Census has about 4,000. Published are the
+total, three tables by one attribute and the one by all three at every level, in CSV and Parquet. With ``--spark`` rows
+are read on this machine by Spark, whose processes are not in the lines. Each act is the command itself in a process of
+its own, so that its memory is its own:
 
 * plan: ``dprelease plan --out``; run: ``dprelease run --direct``, or with ``--prefect`` as it is run by default;
   publish: ``dprelease publish``, from the ledger and onto the same bundle; verify: ``dprelease verify``.
