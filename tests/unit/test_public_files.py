@@ -11,6 +11,7 @@ import pytest
 from dprelease.engines import DuckDBEngine
 from dprelease.errors import DpReleaseError, EngineError, LedgerError, SpecError
 from dprelease.ledger import open_ledger
+from dprelease.publish.bundle.checks.opened import largest
 from dprelease.publish.manifest import Manifest
 from dprelease.release import direct
 from dprelease.release.check import check_release
@@ -339,14 +340,14 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", ["manifest.json", "plan.json", "facts.json", "tables/population.csv", "manifest.sig"])
 def test_a_bundle_with_a_huge_file_fails_by_name(bundle: Path, tmp_path: Path, name: str) -> None:
-    """6 GB of nothing: never read, though a forged manifest says that it belongs there."""
-    copy = tmp_path / "copy"
+    """Gigabytes of nothing: never read, though a forged manifest says that it belongs there."""
+    copy, size = tmp_path / "copy", largest(name) + 1
     shutil.copytree(bundle, copy)
     with (copy / name).open("wb") as file:
-        file.truncate(6 << 30)
+        file.truncate(size)
     manifest = Manifest.from_canonical((bundle / "manifest.json").read_bytes())
     if name in manifest.files:
-        files = {**manifest.files, name: manifest.files[name].model_copy(update={"bytes": 6 << 30})}
+        files = {**manifest.files, name: manifest.files[name].model_copy(update={"bytes": size})}
         (copy / "manifest.json").write_bytes(manifest.model_copy(update={"files": files}).to_bytes())
     checks = {check.name: check for check in check_release(copy)}
     if name == "manifest.json":
