@@ -288,7 +288,9 @@ def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source:
 
 
 def test_every_format_of_a_source_has_an_engine() -> None:
-    assert {*SOURCE_FORMATS, "database", "delta", "metastore"} == {each for kind in ENGINES for each in ENGINES[kind].formats}
+    assert {*SOURCE_FORMATS, "database", "delta", "metastore"} == {
+        each for kind in ENGINES for each in ENGINES[kind].formats
+    }
     with pytest.raises(SpecError, match="DPR-S216"):
         load(spec(file="rows.xls"), "s")
 
