@@ -16,7 +16,7 @@ def main(folder: Path, size: int, what: str) -> None:
     if what == "census":
         from bench.census import EACH, write_project
 
-        print(EACH * write_project(folder, size, ["consistent"], _ROWS_OF_A_TRACT, False)[0])
+        print(EACH * write_project(folder, size, ["consistent"], _ROWS_OF_A_TRACT, spark=False, even=False)[0])
     else:
         from bench.peers.rows import write_rows
 
