@@ -127,12 +127,12 @@ class PublishedMeasure:
     @property
     def lows(self) -> Flags:
         """``low`` of every row; nowhere where nothing was rounded."""
-        return np.broadcast_to(np.False_, len(self.value)) if self.low is None else self.low
+        return _nowhere(len(self.value)) if self.low is None else self.low
 
     @property
     def impossible(self) -> Flags:
         """``never`` of every row; nowhere in a number that compares nothing."""
-        return np.broadcast_to(np.False_, len(self.value)) if self.never is None else self.never
+        return _nowhere(len(self.value)) if self.never is None else self.never
 
     def first(self, rows: int) -> PublishedMeasure:
         """The same of the first rows."""
@@ -334,6 +334,11 @@ def _published(
         tested=found.ends is not None,
         held=rules.figures is not None,
     )
+
+
+def _nowhere(rows: int) -> Flags:
+    """False for every row, of one byte: as ``np.broadcast_to`` makes it, in a tenth of the time."""
+    return np.ndarray((rows,), np.bool_, b"\0", strides=(0,))
 
 
 def _without(numbers: Floats, hidden: Flags) -> Floats:
