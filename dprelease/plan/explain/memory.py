@@ -78,10 +78,10 @@ def memory_lacking(plan: ReleasePlan, left: int | None) -> str:
             knows.
     """
     needed = memory_of(plan)
-    if left is None or not needed.is_large or max(needed.draw, needed.publish) * _MB <= left:
+    most = max(needed.draw, needed.publish)
+    if left is None or not needed.is_large or most * _MB <= left:
         return ""
     what = "publish it" if needed.publish >= needed.draw else "draw its largest answers"
-    most = max(needed.draw, needed.publish)
     return f"it takes about {most / 1000:.1f} GB to {what}, and this process may take {left / _MB / 1000:.1f} GB"
 
 
