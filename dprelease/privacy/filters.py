@@ -119,7 +119,7 @@ class Spent(Value):
         """Both together."""
         reveals = _short(self.reveals + other.reveals) if other.reveals else self.reveals
         # Sums of what was found not to be negative are not validated again: a check adds up every release.
-        return Spent.model_construct(loss=_short(self.loss + other.loss), reveals=reveals)
+        return Spent.of_checked({"loss": _short(self.loss + other.loss), "reveals": reveals})
 
     def minus(self, other: Spent) -> Spent:
         """What is left after something that was added is taken back; never below the sum of everything else.

@@ -16,8 +16,7 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.ledger.audit import audit as audit_module
 from dprelease.ledger.audit import memo
 from dprelease.ledger.audit.audit import EntryRow, Index, audit
-from dprelease.ledger.audit.memo import plain_entry
-from dprelease.ledger.audit.quick import quick_reserved
+from dprelease.ledger.audit.quick import plain_entry, quick_reserved
 from dprelease.ledger.model.entry import Closed, LedgerEntry, Reserved, Sourced, StepMeasured
 from dprelease.ledger.model.history import events_digest
 from dprelease.ledger.tables.plans import Planned, Plans

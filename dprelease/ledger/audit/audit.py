@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError
-from dprelease.ledger.audit.memo import Memo, PlainEntry, is_canonical, plain_entry, totals_of
-from dprelease.ledger.audit.quick import quick_reserved
+from dprelease.ledger.audit.memo import Memo, is_canonical, totals_of
+from dprelease.ledger.audit.quick import PlainEntry, plain_entry, quick_reserved
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.entry import (
     AccountChange,
@@ -29,6 +29,7 @@ from dprelease.ledger.model.entry import (
     LedgerEntry,
     Recovered,
     Refused,
+    ReleaseEvent,
     Reserved,
     Sourced,
     StepMeasured,
@@ -123,10 +124,10 @@ def audit(lines: Iterable[EntryRow], index: Index, contents: Contents) -> list[s
         last, chained = at, digest
         try:
             if (plain := plain_entry(kind, text)) is not None:
-                _check_pointers(walked, at, plain)
+                _check_books(walked, at, plain.books)
                 _PLAIN[plain.kind](walked, at, plain)
             else:
-                _walk(walked, Head(sequence=at, hash=digest), kind, text)
+                _walk(walked, Head.of_checked({"sequence": at, "hash": digest}), kind, text)
         except DpReleaseError as error:
             walked.say(at, error.summary)
         except (ValidationError, ValueError, KeyError, TypeError):
@@ -140,7 +141,8 @@ def audit(lines: Iterable[EntryRow], index: Index, contents: Contents) -> list[s
 def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
     at, before = head.sequence, walked.state
     body = _body(walked, head, kind, text)
-    _check_pointers(walked, at, body)
+    if isinstance(body, ReleaseEvent):
+        _check_books(walked, at, body.books)
     match body:
         case AccountOpened():
             _open(walked, at, body)
@@ -171,15 +173,14 @@ def _body(walked: _Walked, head: Head, kind: str, text: str) -> Body:
     return LedgerEntry(head.sequence, "", head.hash, cast(Kind, kind), text).unchecked_facts()
 
 
-def _check_pointers(walked: _Walked, at: int, body: Body | PlainEntry) -> None:
+def _check_books(walked: _Walked, at: int, books: int) -> None:
     """An entry that changes no account points at the last one that did; that one, at the last one of each account."""
-    books = getattr(body, "books", None)
-    if books is not None and books != walked.state.books and (books or walked.state.place):
+    if books != walked.state.books and (books or walked.state.place):
         walked.say(at, "it does not say where the last entry is that changed an account")
 
 
 def _check_balances(walked: _Walked, at: int, body: AccountChange) -> None:
-    marks, balances = getattr(body, "marks", None), getattr(body, "balances", ())
+    marks, balances = body.marks, body.balances
     if marks is None:
         if walked.state.place is not None:
             walked.say(at, "it does not say what stands behind it")
@@ -293,7 +294,7 @@ def _charge(walked: _Walked, at: int, charge: Charged, periods: Sequence[str]) -
             walked.say(at, f"the losses of account {name} do not add up")
         loss = facts.after if same else worked.loss(terms, totals[1], facts.cap.delta)
         windowed = facts.window and stand.account.window is not None
-        caps = {facts.cap} if windowed else {facts.cap, stand.account.lifetime}
+        caps = [facts.cap] if windowed or facts.cap == stand.account.lifetime else [facts.cap, stand.account.lifetime]
         if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
             walked.say(at, f"account {name} is charged more than its cap")
 
@@ -309,7 +310,7 @@ def _source(walked: _Walked, at: int, body: Sourced | PlainEntry) -> None:
         return
     if live.read and not body.accepted:
         walked.say(at, f"{body.release} {body.period} is read anew, and nobody accepted that")
-    if live.read and any(0 < len(live.measured.keys() & pieces) < len(pieces) for pieces in live.cut):
+    if live.read and live.cut and any(0 < len(live.measured.keys() & pieces) < len(pieces) for pieces in live.cut):
         walked.say(at, f"{body.release} {body.period} is read anew between the pieces of one step")
     live.read = True
     walked.sources[at] = (body.reservation,)

@@ -77,12 +77,12 @@ def _undercharged(rows: Transaction) -> list[str]:
 
 def _lines(rows: Transaction) -> Iterator[EntryRow]:
     """Every entry, in order, whatever it says."""
-    for at, *texts in rows.execute("SELECT sequence, previous, hash, kind, body FROM entries ORDER BY sequence"):
-        previous, digest, kind, text = texts
+    for row in rows.execute("SELECT sequence, previous, hash, kind, body FROM entries ORDER BY sequence"):
+        at, previous, digest, kind, text = row
         # A damaged page keeps no types.
         if not (type(at) is int and type(previous) is type(digest) is type(kind) is type(text) is str):
             raise Corrupt(f"entry {at} of the ledger cannot be read", hint=RESTORE, code="DPR-L302")
-        yield at, previous, digest, kind, text
+        yield row
 
 
 class _Kept:
@@ -145,8 +145,10 @@ class _Kept:
 
     def _remember(self, digest: str, payload: bytes) -> None:
         # One that cannot be read is said at its reservation.
-        with suppress(DpReleaseError, ValueError, KeyError, TypeError):
+        try:  # not `suppress`, for there are as many as releases
             self._planned[digest] = self._plans.read(payload.decode())
+        except (DpReleaseError, ValueError, KeyError, TypeError):
+            return
 
 
 def _first_line(head: bytes) -> tuple[str, int] | None:

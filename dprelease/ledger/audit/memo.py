@@ -1,10 +1,4 @@
-"""What makes the full check quick: memoised results, and a fast path for plain entries.
-
-A series of releases shares its draws, so that one check needs the same results repeatedly. And nearly all entries of a
-ledger change no account: each is read as plain JSON and written down again by hand. Where both texts are the same, the
-text is canonical and has the fields of its kind, each of its type, and no others. A text that differs, if only by a
-character that JSON escapes, falls back to the parser of every other entry.
-"""
+"""Results that one check needs repeatedly, for the releases of a series share their draws."""
 
 from __future__ import annotations
 
@@ -13,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from json import JSONEncoder
-from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -29,7 +22,7 @@ from dprelease.privacy.rounding import log_of
 from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["SLACK", "Memo", "PlainEntry", "is_canonical", "plain_entry", "totals_of"]
+__all__ = ["SLACK", "Memo", "is_canonical", "totals_of"]
 
 # A conversion searches its order in floats, so another machine may prove a bound that differs far behind the point.
 SLACK = Fraction(1, 10**9)
@@ -54,12 +47,14 @@ def totals_of(
     account: Account, before: Balance, charge: Charged, price: Spent
 ) -> Iterator[tuple[AccountLosses, tuple[Spent, Spent]]]:
     """What an account and each of its stretches of time had before a charge, and have with it, beside what was told."""
+    if account.parallel is None:
+        yield charge.facts, (before.spent, before.spent.plus(price))
+        if not charge.windows:
+            return
     touched = [facts.window for facts in charge.windows]
     now = {name: before.windows.get(name, Spent()) for name in (*before.windows, *touched)}
     then = {name: spent.plus(price) if name in touched else spent for name, spent in now.items()}
-    if account.parallel is None:
-        yield charge.facts, (before.spent, before.spent.plus(price))
-    else:
+    if account.parallel is not None:
         yield charge.facts, (_largest(account, now, touched), _largest(account, then, touched))
     for facts in charge.windows:
         more = before.windows.get(EVERY, Spent())
@@ -171,73 +166,16 @@ def _rough_epsilon(rho: float, log_delta: float) -> float:
     a straight line. The bound is flat there: an order that is a billionth off changes it by the square of that.
     """
     if rho > 0 and math.isfinite(rho) and -math.inf < log_delta < 0:
-        t = (math.log(-log_delta) - math.log(rho)) / 2
+        log_rho = math.log(rho)
+        t = (math.log(-log_delta) - log_rho) / 2
         for _ in range(20):
             x = math.exp(min(t, 200.0))
             gap = -(log_delta + math.log1p(x))
             if gap <= 0:
                 break
-            step = (math.log(rho) + 2 * t - math.log(gap)) / (2 + x / ((1 + x) * gap))
+            step = (log_rho + 2 * t - math.log(gap)) / (2 + x / ((1 + x) * gap))
             t -= step
             if abs(step) < 1e-9:
                 x = math.exp(t)
                 return max(0.0, (1 + x) * rho + math.log(x) - math.log1p(x) - (log_delta + math.log1p(x)) / x)
     return rough_rho_to_epsilon(rho, log_delta)
-
-
-class PlainEntry(NamedTuple):
-    """What is checked of a ``measure``, ``source`` or ``close`` entry; see `Measured`, `Sourced` and `Closed`."""
-
-    kind: str
-    release: str
-    period: str
-    plan: str
-    books: int
-    reservation: int = 0
-    step: str = ""
-    cells: int = 0
-    digest: str = ""
-    accepted: str = ""
-    gave_up: str = ""
-
-
-def plain_entry(kind: str, text: str) -> PlainEntry | None:
-    """An entry of one of the three kinds; None where it is another one, or its text is not the plain one."""
-    read = _READERS.get(kind)
-    try:
-        entry, again = read(from_json(text)) if read else (None, "")
-    except (ValueError, TypeError, AttributeError):
-        return None
-    return entry if again == text else None
-
-
-def _measured(fields: Any) -> tuple[PlainEntry, str]:
-    at, books, cells, digest, period, plan, release, name = fields.values()
-    return PlainEntry("measure", release, period, plan, books, 0, name, cells, digest), (
-        f'{{"at":"{at}","books":{books:d},"cells":{cells:d},"digest":"{digest}","period":"{period}",'
-        f'"plan":"{plan}","release":"{release}","step":"{name}"}}'
-    )
-
-
-def _closed(fields: Any) -> tuple[PlainEntry, str]:
-    at, books, gave_up, manifest, period, plan, release, reservation = fields.values()
-    return PlainEntry("close", release, period, plan, books, reservation, gave_up=gave_up), (
-        f'{{"at":"{at}","books":{books:d},"gave_up":"{gave_up}","manifest":"{manifest}","period":"{period}",'
-        f'"plan":"{plan}","release":"{release}","reservation":{reservation:d}}}'
-    )
-
-
-def _sourced(fields: Any) -> tuple[PlainEntry, str]:
-    accepted, accounts, at, books, by, key, period, plan, release, reservation, tables = fields.values()
-    command, host, process, user, version = by.values()
-    owners = ",".join([f'"{name}":"{account}"' for name, account in sorted(accounts.items())])
-    hashes = ",".join(['"' + name + '":["' + '","'.join(files) + '"]' for name, files in sorted(tables.items())])
-    return PlainEntry("source", release, period, plan, books, reservation, accepted=accepted), (
-        f'{{"accepted":"{accepted}","accounts":{{{owners}}},"at":"{at}","books":{books:d},'
-        f'"by":{{"command":"{command}","host":"{host}","process":{process:d},"user":"{user}",'
-        f'"version":"{version}"}},"key":"{key}","period":"{period}","plan":"{plan}","release":"{release}",'
-        f'"reservation":{reservation:d},"tables":{{{hashes}}}}}'
-    )
-
-
-_READERS = {"measure": _measured, "source": _sourced, "close": _closed}

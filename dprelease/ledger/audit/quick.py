@@ -1,31 +1,29 @@
-"""Reservations read without the parser of every other entry, of which a long ledger has very many.
+"""Entries of the kinds of which a long ledger has very many, read without the parser of every other entry.
 
-The whole text must be of one form: that of canonical JSON with all fields of a ``reserve`` entry, each of its type, and
-no others. Whatever is not (a character that JSON escapes, a number that is negative, an approval, an entry of an older
-schema) is left to the parser. So what is read here is what the parser would read: ``test_ledger_audit_quick`` holds the
-two beside one another.
+The whole text must be of one form: that of canonical JSON with all fields of its kind, each of its type, and no others.
+Whatever is not (a character that JSON escapes, a number that is negative, an approval, an entry of an older schema) is
+left to the parser. So what is read here is what the parser would read: ``test_ledger_audit_quick`` holds the two beside
+one another.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from dprelease.canonical import Value
 from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks
 from dprelease.ledger.model.entry import Reserved
 from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import Spent
 
-__all__ = ["quick_reserved"]
-
-Made = TypeVar("Made", bound=Value)
+__all__ = ["PlainEntry", "plain_entry", "quick_reserved"]
 
 
 def _object(**fields: str) -> str:
@@ -82,6 +80,35 @@ _RESERVED = _object(
     revision=_got(_WHOLE),
     spec_fingerprint=_in_quotes(_LETTERS),
 )
+_FILES = rf"\[{_TEXT}(?:,{_TEXT})*\]"
+_OF_RELEASE = dict.fromkeys(("period", "plan", "release"), _in_quotes(_LETTERS))
+_MEASURED = _object(
+    at=_TEXT,
+    books=_got(_WHOLE),
+    cells=_got(_WHOLE),
+    digest=_in_quotes(_LETTERS),
+    step=_in_quotes(_LETTERS),
+    **_OF_RELEASE,
+)
+_CLOSED = _object(
+    at=_TEXT,
+    books=_got(_WHOLE),
+    gave_up=_in_quotes(_LETTERS),
+    manifest=_TEXT,
+    reservation=_got(_WHOLE),
+    **_OF_RELEASE,
+)
+_SOURCED = _object(
+    accepted=_in_quotes(_LETTERS),
+    accounts=_got(_keyed(_TEXT)),
+    at=_TEXT,
+    books=_got(_WHOLE),
+    by=_ACTOR,
+    key=_TEXT,
+    reservation=_got(_WHOLE),
+    tables=_got(_keyed(_FILES)),
+    **_OF_RELEASE,
+)
 _two = _in_quotes(_NUMBER)
 _reserved = re.compile(_RESERVED)
 _charges = re.compile(
@@ -113,8 +140,59 @@ _balances = re.compile(
         windows=_got(_keyed(_SPENT)),
     )
 )
+_files = re.compile(f"{_in_quotes(_LETTERS)}:{_got(_FILES)}")
 _numbers = re.compile(f"{_in_quotes(_LETTERS)}:{_got(_WHOLE)}")
 _sums = re.compile(f"{_in_quotes(_LETTERS)}:{_object(loss=_two, reveals=_two)}")
+
+
+class PlainEntry(NamedTuple):
+    """What is checked of a ``measure``, ``source`` or ``close`` entry; see `Measured`, `Sourced` and `Closed`."""
+
+    kind: str
+    release: str
+    period: str
+    plan: str
+    books: int
+    reservation: int = 0
+    step: str = ""
+    cells: int = 0
+    digest: str = ""
+    accepted: str = ""
+    gave_up: str = ""
+
+
+def plain_entry(kind: str, text: str) -> PlainEntry | None:
+    """An entry of one of the three kinds; None where it is another one, or its text is not the plain one."""
+    form, read = _PLAIN.get(kind, _NEITHER)
+    parts = form.fullmatch(text)
+    try:
+        return read(*parts.groups()) if parts else None
+    except ValueError:
+        return None
+
+
+def _measured(books: str, cells: str, digest: str, period: str, plan: str, release: str, step: str) -> PlainEntry:
+    return PlainEntry("measure", release, period, plan, int(books), 0, step, int(cells), digest)
+
+
+def _closed(books: str, gave_up: str, period: str, plan: str, release: str, reservation: str) -> PlainEntry:
+    return PlainEntry("close", release, period, plan, int(books), int(reservation), gave_up=gave_up)
+
+
+def _sourced(accepted: str, accounts: str, books: str, *rest: str) -> PlainEntry:
+    period, plan, release, reservation, tables = rest
+    _in_order(accounts)
+    _ordered(_files, tables, str)
+    return PlainEntry("source", release, period, plan, int(books), int(reservation), accepted=accepted)
+
+
+_Form = tuple[re.Pattern[str], Callable[..., PlainEntry]]
+_PLAIN: dict[str, _Form] = {
+    "measure": (re.compile(_MEASURED), _measured),
+    "close": (re.compile(_CLOSED), _closed),
+    "source": (re.compile(_SOURCED), _sourced),
+}
+_NEITHER: _Form = (re.compile("(?!)"), _measured)
 
 
 def quick_reserved(text: str) -> Reserved | None:
@@ -130,12 +208,11 @@ def _read(
     at: str, balances: str, by: str, charges: str, environment: str, heads: str, place: str, mended: str, *rest: str
 ) -> Reserved:
     period, plan, mark, reason, release, restates, revision, spec = rest
-    return _made(
-        Reserved,
+    return Reserved.of_checked(
         {
             "at": at,
             "by": _actor(by),
-            "marks": _made(Marks, {"place": int(place), "heads": _ordered(_numbers, heads, int)}),
+            "marks": Marks.of_checked({"place": int(place), "heads": _ordered(_numbers, heads, int)}),
             "balances": tuple([_balance(*each) for each in _balances.findall(balances)]),
             "release": release,
             "period": period,
@@ -143,7 +220,7 @@ def _read(
             "plan_fingerprint": mark,
             "spec_fingerprint": spec,
             "charges": tuple([_charge(*each) for each in _charges.findall(charges)]),
-            "environment": _environment(environment),
+            "environment": _in_order(environment),
             "restates": None if restates == "null" else int(restates),
             "reason": reason,
             "revision": int(revision),
@@ -157,7 +234,7 @@ def _charge(digest: str, facts: str, loss: str, reveals: str, windows: str) -> C
     own, *_ = _facts.findall(facts)
     further = () if windows == "[]" else tuple([_losses(*each) for each in _facts.findall(windows)])
     fields = {"facts": _losses(*own), "events": None, "digest": digest, "spent": _price(loss, reveals)}
-    return _made(Charged, {**fields, "windows": further})
+    return Charged.of_checked({**fields, "windows": further})
 
 
 def _losses(
@@ -166,12 +243,11 @@ def _losses(
     composition, name, window = names
     fields: dict[str, Any] = {"name": name, "composition": composition, "cap": _cap(at, cap, rho)}
     fields |= {"before": _loss(delta_before, before), "after": _loss(delta, epsilon), "window": window}
-    return _made(AccountLosses, fields)
+    return AccountLosses.of_checked(fields)
 
 
 def _balance(account: str, opened: str, releases: str, series: str, loss: str, reveals: str, windows: str) -> Balance:
-    return _made(
-        Balance,
+    return Balance.of_checked(
         {
             "account": account,
             "opened": int(opened),
@@ -188,14 +264,13 @@ def _ordered(pattern: re.Pattern[str], text: str, value: Any) -> dict[str, Any]:
     if text == "{}":
         return {}
     found = pattern.findall(text)
-    names = [each[0] for each in found]
-    if any(name >= after for name, after in pairwise(names)):
+    if len(found) > 1 and any(each[0] >= after[0] for each, after in pairwise(found)):
         raise ValueError("keys are not in their order")
     return {name: value(*rest) for name, *rest in found}
 
 
 def _sum(loss: str, reveals: str) -> Spent:
-    return _made(Spent, {"loss": _fraction(loss), "reveals": _rational(reveals)})
+    return Spent.of_checked({"loss": _fraction(loss), "reveals": _rational(reveals)})
 
 
 _price = lru_cache(1000)(_sum)  # what a release costs, which many do; the sum of an account is hardly ever the same
@@ -204,7 +279,7 @@ _price = lru_cache(1000)(_sum)  # what a release costs, which many do; the sum o
 @lru_cache(1000)
 def _loss(delta: str, epsilon: str) -> Loss:
     """Each is told twice: what stands behind a release is what there was before the next one."""
-    return _made(Loss, {"epsilon": _fraction(epsilon), "delta": _rational(delta)})
+    return Loss.of_checked({"epsilon": _fraction(epsilon), "delta": _rational(delta)})
 
 
 def _fraction(text: str) -> Fraction:
@@ -229,26 +304,9 @@ def _mended(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(1000)
-def _environment(text: str) -> dict[str, str]:
+def _in_order(text: str) -> dict[str, str]:
+    """An object of texts."""
     plain: dict[str, str] = from_json(text)
     if text.count('":"') != len(plain) or list(plain) != sorted(plain):
         raise ValueError("keys are not in their order")
     return plain
-
-
-_KINDS: tuple[type[Value], ...] = (Reserved, Charged, AccountLosses, Balance, Marks, Spent, Loss)
-_NAMES = {kind: set(kind.model_fields) for kind in _KINDS}
-_set = object.__setattr__
-
-
-def _made(kind: type[Made], fields: dict[str, Any]) -> Made:
-    """A value of fields that were checked: what ``model_construct`` does in three times as long.
-
-    All of its fields must be there, in their order, on which its hash depends.
-    """
-    value = kind.__new__(kind)
-    _set(value, "__dict__", fields)
-    _set(value, "__pydantic_fields_set__", _NAMES[kind])
-    _set(value, "__pydantic_extra__", None)
-    _set(value, "__pydantic_private__", None)
-    return value

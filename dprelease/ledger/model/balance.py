@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from functools import lru_cache
-
 from dprelease.canonical import Value
-from dprelease.plan.document import Account, Composition
+from dprelease.plan.document import Account
 from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms
@@ -89,9 +86,8 @@ class Marks(Value):
 
 def terms_of(account: Account) -> Terms:
     """How an account adds up."""
-    return _terms(account.composition, account.order, account.selecting)
+    return account.once(_terms)  # asked for at every charge, of the same few accounts
 
 
-@lru_cache(1000)  # asked for at every charge, of the same few accounts
-def _terms(composition: Composition, order: Fraction | None, selecting: Fraction) -> Terms:
-    return Terms(composition=composition, order=order, selecting=selecting)
+def _terms(account: Account) -> Terms:
+    return Terms(composition=account.composition, order=account.order, selecting=account.selecting)

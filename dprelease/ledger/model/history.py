@@ -123,7 +123,7 @@ def charged_balance(before: Balance, charge: Charged) -> Balance:
         update["windows"] = {**before.windows, **by_window}
     if charge.facts.composition == "pld":
         update["series"] = {**before.series, charge.digest: before.series.get(charge.digest, 0) + 1}
-    return before.model_copy(update=update)
+    return Balance.of_checked({**before.__dict__, **update})
 
 
 def given_back(before: Balance, charge: Charged) -> Balance:
@@ -261,7 +261,8 @@ def _charged(stand: Stand, charge: Charged, at: int, head: Head, contents: Conte
     if charge.spent is None:  # an entry of an older schema: the same sum, worked out now
         charge = charge.model_copy(update={"spent": spent_before(terms_of(stand.account), events)})
     stand.charged[at] = Paid(charge, events)
-    return replace(stand, balance=charged_balance(stand.balance, charge), head=head)
+    balance = charged_balance(stand.balance, charge)  # not by `replace`, for a check does this for every release
+    return Stand(stand.account, balance, head, stand.series, stand.loss, stand.charged)
 
 
 def _given_back(stand: Stand, reservation: int, head: Head) -> Stand:

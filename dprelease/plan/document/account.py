@@ -99,7 +99,9 @@ class Account(GrownValue):
         Raises:
             PlanError: The account keeps sums of stretches, and a period is none of the calendar.
         """
-        found = (windows(period, self.stretch) if self.stretch else () for period in periods)
+        if (stretch := self.stretch) is None:
+            return ()
+        found = (windows(period, stretch) for period in periods)
         return tuple(dict.fromkeys(each for touched in found for each in touched))
 
 
