@@ -91,6 +91,8 @@ def _with_lines(value: Any, line: str, quoted: Callable[[str], str]) -> str:
     if isinstance(value, dict) and value:
         items = [
             f"{quoted(key)}: {quoted(item) if type(item) is str else _with_lines(item, below, quoted)}"
+            if type(item) is not int
+            else f"{quoted(key)}: {item}"
             for key, item in value.items()
         ]
         return f"{{{below}{f',{below}'.join(items)}{line}}}"
@@ -101,6 +103,8 @@ def _with_lines(value: Any, line: str, quoted: Callable[[str], str]) -> str:
         return quoted(value)
     if type(value) is int:  # what the encoder writes of it, without a call of the encoder
         return int.__repr__(value)
+    if value is True or value is False:
+        return "true" if value else "false"
     return "null" if value is None else json.dumps(value, allow_nan=False)
 
 
@@ -215,6 +219,24 @@ class Value(BaseModel):
     def from_canonical(cls, text: str | bytes) -> Self:
         """Read back what :meth:`canonical` wrote."""
         return cls.model_validate_json(text)
+
+    @classmethod
+    def reread(cls, text: str | bytes) -> Self:
+        """The same of a large text that one process reads more than once, such as a plan's: the last is remembered.
+
+        A line end behind it, as a file has it, makes no other text.
+        """
+        try:
+            plain = (text if isinstance(text, str) else text.decode()).removesuffix("\n")
+        except UnicodeDecodeError:
+            return cls.from_canonical(text)
+        known: Self = _last_read(cls, plain)
+        return known
+
+
+@lru_cache(maxsize=1)
+def _last_read(kind: type[Value], text: str) -> Any:
+    return kind.from_canonical(text)
 
 
 class GrownValue(Value):

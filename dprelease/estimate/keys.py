@@ -121,7 +121,7 @@ class Coded(Sequence[T_co]):
 
     def count(self, value: object) -> int:
         """How many rows have it."""
-        return int(self.where(value).sum())
+        return int(self.where(value).sum()) if value in self.keys else 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Coded | tuple):

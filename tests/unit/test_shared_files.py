@@ -318,6 +318,7 @@ def test_blocks_of_a_file_are_its_bytes_and_end_where_it_is_too_large(tmp_path: 
 
 VALUES = [
     {"a": [1, -2, "ä\n\"\\", True, None], "b": {}, "c": [], "d": {"e": [[], [{}], {"f": 1.5}]}, "": ()},
+    {"int": 3, "less": -(10**30), "bool": True, "not": False, "none": None, "in": [2, False, {"one": 1}]},
     "text",
     [],
     7,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable, Status
-from dprelease.publish.site.cells import rows
+from dprelease.publish.site import cells as cells_module
+from dprelease.publish.site import parts as parts_module
+from dprelease.publish.site.cells import Cells, number_cells, rows
 from dprelease.publish.site.parts import PaperPart, paper_parts, part_rows
 
 KEYS = ("one", "two", "three")
@@ -74,3 +77,21 @@ def test_a_table_of_keys_alone_is_one_part() -> None:
     table = replace(wide(1, 5.0), measures=())
     assert [each.measures for each in paper_parts(table)] == [()]
     assert [line[0] for line in texts(part_rows(table, paper_parts(table), 1, 3)[0].rows)] == ["two", "three"]
+
+
+@pytest.mark.parametrize("status", ["ok", "unreliable"])
+def test_the_cells_of_one_row_are_made_once(status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, made = wide(4, 3e5, status).first(1), list[str]()
+
+    def counted(measure: PublishedMeasure, *rest: Any) -> Cells:
+        made.append(measure.name)
+        return number_cells(measure, *rest)
+
+    expected = rows(table, 0, 1)
+    for module in (cells_module, parts_module):
+        monkeypatch.setattr(module, "number_cells", counted)
+    parts = paper_parts(table)
+    (only,) = part_rows(table, parts, 0, 1)
+    assert only.rows == expected
+    assert made == ["m0", "m1", "m2", "m3"]
+    assert part_rows(table, parts, 0, 0)[0].rows == ""

@@ -152,7 +152,7 @@ def bundle_files(
     check_derived_tables(shown)
     with _making("the tables"):
         measurements = as_published(measurements)
-        shown = type(plan).from_canonical(
+        shown = type(plan).reread(
             text if look is None else shown.canonical()
         )  # equal plans, equal bytes: mappings in canonical order
         inputs = inputs_of(shown, measurements, draws_of(earlier))

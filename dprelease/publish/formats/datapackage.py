@@ -229,7 +229,7 @@ def _about(content: Content, table: PublishedTable) -> dict[str, str]:
 def _sources(content: Content, table: PublishedTable) -> dict[str, Any]:
     """The table that was read, as its author calls and describes it; nothing where the author says nothing of it."""
     names = content.plan.catalog.names
-    query = next((each for each in content.plan.queries if each.name == table.name and not table.derived), None)
+    query = None if names is None or table.derived else content.plan.query(table.name)
     if names is None or query is None:
         return {}
     words = {

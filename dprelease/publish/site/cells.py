@@ -6,10 +6,11 @@ Keys and labels go through ``html_text.inert``; everything else is made here, of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ from dprelease.publish.html_text import inert, isolated
 from dprelease.publish.numbers import with_margin, zeros_dropped
 from dprelease.words import number_written, phrase
 
-__all__ = ["between", "key_cell", "number_cells", "rows"]
+__all__ = ["Cells", "between", "key_cell", "number_cells", "rows"]
+
+Cells = Sequence[Sequence[str]]  # by column
 
 Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
@@ -56,7 +59,13 @@ class _Words:
         )
 
 
-def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = None) -> Markup:
+def rows(
+    table: PublishedTable,
+    first: int,
+    last: int,
+    signs: Signs | None = None,
+    made: Mapping[str, Cells] = MappingProxyType({}),
+) -> Markup:
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), one line each: header cells, then numbers.
 
     A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut or is longer on one side, and
@@ -65,6 +74,8 @@ def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = Non
 
     With ``signs`` a number outside of what is possible is shown as the nearest possible one, with the other end of its
     interval: ``0 (at most 37)``. The interval of a number that was moved then holds it, and stands beside it.
+
+    ``made`` has the cells of measures, by name, which were made of these very rows already.
     """
     parts: list[Sequence[str]] = [
         _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
@@ -74,14 +85,12 @@ def rows(table: PublishedTable, first: int, last: int, signs: Signs | None = Non
     if not parts:
         parts.append([f"{_HEAD}>{phrase('everything')}</th>"] * (last - first))
     for measure in table.measures:
-        parts += number_cells(measure, first, last, signs)
+        parts += made.get(measure.name) or number_cells(measure, first, last, signs)
     lines = ["".join(("<tr>", *cells, "</tr>\n")) for cells in zip(*parts, strict=True)]
     return Markup("".join(lines))  # noqa: S704 - its only texts are inert or digits
 
 
-def number_cells(
-    measure: PublishedMeasure, first: int, last: int, signs: Signs | None = None
-) -> Sequence[Sequence[str]]:
+def number_cells(measure: PublishedMeasure, first: int, last: int, signs: Signs | None = None) -> Cells:
     """The cells of one measure in these rows: one column, or two where its numbers were moved; as :func:`rows`."""
     if signs is not None and measure.held:
         held = _held_numbers(measure, signs, first, last)

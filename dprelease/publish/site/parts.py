@@ -7,8 +7,8 @@ them. The rows of a block have the same order in all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -17,7 +17,7 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.estimate.keys import coded
 from dprelease.publish.figure_words import Signs
-from dprelease.publish.site.cells import number_cells, rows
+from dprelease.publish.site.cells import Cells, number_cells, rows
 
 __all__ = ["PaperPart", "PartRows", "paper_parts", "part_rows"]
 
@@ -32,10 +32,14 @@ _TAG = re.compile(r"<[^>]*>")
 
 @dataclass(frozen=True)
 class PaperPart:
-    """Measures that stand side by side, and whether any part of the table needs small print on paper."""
+    """Measures that stand side by side, and whether any part of the table needs small print on paper.
+
+    ``cells`` has, of a table of one row, the cells of each measure by name, for its width was told by them.
+    """
 
     measures: tuple[PublishedMeasure, ...]
     wide: bool
+    cells: Mapping[str, Cells] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,11 @@ def paper_parts(table: PublishedTable, signs: Signs | None = None) -> tuple[Pape
     if not table.measures:
         return (PaperPart((), wide=False),)
     keys = sum(map(_key_width, table.key_columns)) or _MOST_KEY
-    widths = {each.name: _width(each, signs) for each in table.measures}
+    cells = {each.name: number_cells(each, 0, 1, signs) for each in table.measures} if table.cells == 1 else {}
+    widths = {each.name: _width(each, signs, cells.get(each.name)) for each in table.measures}
     runs = list(_runs(table.measures, widths, _SMALL - keys))
     wide = any(keys + sum(widths[each.name] for each in run) > _UPRIGHT for run in runs)
-    return tuple(PaperPart(run, wide) for run in runs)
+    return tuple(PaperPart(run, wide, cells) for run in runs)
 
 
 def part_rows(
@@ -66,7 +71,11 @@ def part_rows(
         PartRows(
             tuple(each.shown for each in part.measures),
             rows(
-                table if part.measures == table.measures else replace(table, measures=part.measures), first, last, signs
+                table if part.measures == table.measures else replace(table, measures=part.measures),
+                first,
+                last,
+                signs,
+                part.cells if (first, last) == (0, 1) else {},
             ),
             part.wide,
         )
@@ -100,21 +109,20 @@ def _key_width(column: Column) -> int:
     return min(longest, _MOST_KEY) + _GAP
 
 
-def _width(measure: PublishedMeasure, signs: Signs | None) -> int:
+def _width(measure: PublishedMeasure, signs: Signs | None, only: Cells | None) -> int:
     """Signs of the widest line of a measure's cells, both of one that was moved."""
     columns = 1 if measure.unadjusted is None else 2
     head = max(map(len, measure.shown.split()), default=0)
     lines = [len(measure.shown) // 2, head]
-    for at in sorted(_extremes(measure)):
-        for (cell,) in number_cells(measure, at, at + 1, signs):
+    widest = (number_cells(measure, at, at + 1, signs) for at in sorted(_extremes(measure))) if only is None else [only]
+    for cells in widest:
+        for (cell,) in cells:
             lines += [len(_TAG.sub("", line).strip()) for line in _LINE.split(cell)]
     return columns * (max(lines) + _GAP)
 
 
 def _extremes(measure: PublishedMeasure) -> set[int]:
     """Rows with the numbers that take the most room: the largest, and those with the finest and the largest margins."""
-    if len(measure.value) == 1:
-        return {0}
     found = set()
     for numbers, sized in (
         (measure.value, True),

@@ -108,7 +108,7 @@ def _listed(path: Path, name: str) -> Listed:
         raise ValueError("a link")
     manifest = Manifest.from_canonical(read_regular(path / MANIFEST_FILE, LARGEST_MANIFEST))
     facts, plan = (_sound(path, each, manifest) for each in _LISTED_BY)
-    made = ReleasePlan.from_canonical(plan)
+    made = ReleasePlan.reread(plan)
     if LOOK_FILE in manifest.files:  # its files are as it says
         made = presented(made, Presentation.from_canonical(_sound(path, LOOK_FILE, manifest)))
     listed = Listed(name, manifest, Facts.from_canonical(facts), made)

@@ -239,7 +239,7 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     if reservation is None or reservation.state in ("given_up", "lost"):
         raise has_ended(every[names[0]])
     folder = folder_for(project.releases, reservation.release, reservation.period)
-    plan = ReleasePlan.from_canonical(reservation.plan)
+    plan = ReleasePlan.reread(reservation.plan)
     look = None
     if spec is not None:
         look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
