@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -97,6 +98,7 @@ class DuckDBEngine:
         self._environment = environment
         self._lock = Lock()
         self._expected: dict[str, Loading] = {}
+        self._questions: Counter[str] = Counter()  # how many are expected about a table, by its fingerprint
         self._read: set[str] = set()  # the fingerprints of tables that answers are made of
         self._parts: dict[str, int] = {}  # how many parts of a table fit in memory one by one, where not all do
         self._combinations: dict[Any, tuple[References, Any]] = {}
@@ -151,6 +153,7 @@ class DuckDBEngine:
     def expect(self, catalog: Catalog, asked: Iterable[tuple[Grouping, Sequence[Quantity]]]) -> None:
         """What will be asked, so that no more is read; see :class:`dprelease.engines.base.Engine`."""
         for grouping, quantities in asked:
+            self._questions[catalog.tables[grouping.table].fingerprint()] += 1 + grouping.private  # which keys there are
             for name, needed in loading(catalog, grouping, quantities).items():
                 place = catalog.tables[name].fingerprint()
                 self._expected[place] = self._expected.get(place, Loading(frozenset())) | needed
@@ -267,12 +270,13 @@ class DuckDBEngine:
         doing = _doing(asked)
         with Stage(self._backend, self._numbers, self._lasting) as results:
             if parts == 1:
-                whole = self._whole.of(asked)
+                with self._whole.rows(asked, once=self._questions[asked.table.fingerprint()] == 1) as whole:
 
-                def act() -> Result:
-                    return finish(results, {name: each.rows for name, each in come_to(results, whole, True).items()})
+                    def act() -> Result:
+                        totals = come_to(results, whole, True)
+                        return finish(results, {name: each.rows for name, each in totals.items()})
 
-                return scrubbed(doing, act)
+                    return scrubbed(doing, act)
             added = AddedUp(results)
             with closing(self._tables_of_parts(parts, asked)) as each:
                 for tables in each:
