@@ -87,10 +87,11 @@ class LoadedTables:
 
         Args:
             asked: The question.
-            once: Whether no other one is about its table. Then rows that need not be bounded are not kept.
+            once: Whether no other pass is expected over its table. Then rows that need not be bounded are not kept.
         """
         table = asked.table
-        if not once or table.unit_id is not None or self._loaded:
+        loaded = any(place == table.fingerprint() for place, _ in self._loaded)
+        if not once or loaded or table.unit_id is not None:
             yield self.of(asked)
             return
         layout = self._layout_of(table, asked)

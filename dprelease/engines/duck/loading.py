@@ -1,4 +1,4 @@
-"""Rows of a source into a table of DuckDB: the columns that are looked at, typed block by block, in one statement.
+"""Rows of a source into DuckDB, as a table or as a stream: the columns that are looked at, typed block by block.
 
 Blocks are typed by several threads while DuckDB takes in those before them, so that no more than a few of them are in
 memory as Arrow arrays. Of a column that is looked at by its keys alone the place of each value among them is kept: a
@@ -209,7 +209,7 @@ def take_in(
         How many rows there were, whether they were taken or not.
     """
     typing, there = Typing(layout), [0]
-    reader = typing.reader(blocks, lambda rows: there.append(rows))
+    reader = typing.reader(blocks, there.append)
     try:
         rows = connection.from_arrow(reader)
         (rows if condition is None else rows.filter(condition)).create(name)
