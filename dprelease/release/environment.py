@@ -26,6 +26,7 @@ _PACKAGES = (
     "dp-accounting",
 )
 _UNKNOWN = "not known"
+_HEAD = "# branch.oid "  # before the commit, in what git says of a checkout
 
 
 def environment(sampler: Sampler = "native") -> dict[str, str]:
@@ -79,11 +80,11 @@ def _source() -> tuple[str, str]:
     if commit:
         return commit, "clean"
     root = Path(__file__).parents[2]
-    head = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
-    changed = _git(root, "status", "--porcelain", "--", "dprelease", "pyproject.toml") if head else None
-    if not head or changed is None:
+    told = _git(root, "status", "--porcelain=v2", "--branch", "--", "dprelease", "pyproject.toml")
+    head, *changed = [line for line in told.splitlines() if line.startswith(_HEAD) or not line.startswith("#")] or [""]
+    if not head.startswith(_HEAD) or "(" in head:  # "(initial)": there is no commit
         return _UNKNOWN, _UNKNOWN
-    return head, "modified" if changed else "clean"
+    return head.removeprefix(_HEAD), "modified" if changed else "clean"
 
 
 def _recorded(installed: Distribution) -> str:
@@ -95,11 +96,13 @@ def _recorded(installed: Distribution) -> str:
         return ""
 
 
-def _git(root: Path, *words: str) -> str | None:
-    """What git answers; None where there is no git, or it will not."""
+def _git(root: Path, *words: str) -> str:
+    """What git answers; nothing where there is no git or no checkout, or it will not."""
+    if not (root / ".git").exists():
+        return ""
     try:
         command = ["git", "-C", str(root), *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - our words alone
     except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+        return ""
+    return done.stdout

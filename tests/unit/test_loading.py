@@ -21,14 +21,15 @@ from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck import bounding, pipeline, query
 from dprelease.engines.duck import loading as room
 from dprelease.engines.duck.cells import key_places
-from dprelease.engines.duck.engine import DuckDBEngine
+from dprelease.engines.duck.engine import DuckDBEngine, locked_connection
 from dprelease.engines.files.csv_lines import split_lines
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.parquet import parquet_blocks
 from dprelease.engines.files.plain_lines import split_plain
+from dprelease.engines.files.reader import FileReader
 from dprelease.engines.files.rows import typed_with_steps
 from dprelease.engines.files.values import READ
-from dprelease.errors import BrokenPromiseError, EngineError
+from dprelease.errors import BrokenPromiseError, DpReleaseError, EngineError, Unavailable
 from dprelease.noise.exact import Exact, open_exact
 from tests.tiers import few
 
@@ -150,7 +151,8 @@ def test_unexpected_questions_read_the_rest(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("sex,area,pay,note\n1,a,2.5,x\n2,b,7,y\n2,b,x,\n")
     catalog = Catalog(tables={"people": people(joins=(), columns=people().columns[:4])})
     engine = DuckDBEngine(tmp_path, {})
-    engine.expect(catalog, [(Grouping(table="people", by=("area",)), (COUNT,))])
+    areas = [Grouping(table="people", by=by) for by in (("area",), ())]
+    engine.expect(catalog, [(grouping, (COUNT,)) for grouping in areas])
     assert of_area(engine) == [1, 2]
     kept = [
         row[0]
@@ -161,6 +163,72 @@ def test_unexpected_questions_read_the_rest(tmp_path: Path) -> None:
     assert of_area(engine, where="sex = 2") == [0, 2]
     assert len(engine._backend.con.execute("SHOW TABLES").fetchall()) == 2
     engine.close()
+
+
+def test_rows_that_one_question_is_about_are_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "people.csv").write_text("sex,area,pay,note\n1,a,2.5,x\n2,b,7,y\n2,b,x,\n")
+    catalog = Catalog(tables={"people": people(joins=(), columns=people().columns[:4])})
+    engine, readings = DuckDBEngine(tmp_path, {}), list[int]()
+    blocks = FileReader.blocks
+
+    def counted(*given: Any) -> Iterator[Any]:
+        readings.append(1)
+        return blocks(*given)
+
+    monkeypatch.setattr(FileReader, "blocks", counted)
+    engine.expect(catalog, [(Grouping(table="people", by=("area",)), (COUNT,))])
+    for times in (1, 2):  # a second time it was not told of: the source is read again
+        assert of_area(engine) == [1, 2]
+        assert len(readings) == times
+        assert engine._backend.con.execute("SHOW TABLES").fetchall() == []
+    assert catalog.tables["people"].fingerprint() in engine._read
+    engine.close()
+
+
+@pytest.mark.parametrize("questions", [1, 2])
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [(Unavailable("gone", code="DPR-E101"), "gone"), (ValueError("a row: 42"), "failed .ValueError")],
+)
+def test_what_stops_a_reading_is_told_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: str, questions: int
+) -> None:
+    """Whether rows are kept or pass: its own word if it is one of ours, else none of a driver's."""
+    (tmp_path / "people.csv").write_text("sex,area,pay,note\n1,a,2.5,x\n2,b,7,y\n")
+    catalog = Catalog(tables={"people": people(joins=(), columns=people().columns[:4])})
+    blocks = FileReader.blocks
+
+    def stopping(*given: Any) -> Iterator[Any]:
+        yield from blocks(*given)
+        raise raised
+
+    monkeypatch.setattr(FileReader, "blocks", stopping)
+    engine = DuckDBEngine(tmp_path, {})
+    engine.expect(catalog, [(Grouping(table="people", by=by), (COUNT,)) for by in (("area",), ())[:questions]])
+    with pytest.raises(DpReleaseError, match=told) as error:
+        of_area(engine)
+    assert "42" not in str(error.value)
+    assert engine._backend.con.execute("SHOW TABLES").fetchall() == []
+    assert engine._read == set()
+    engine.close()
+
+
+def test_a_statement_that_looks_twice_reads_twice() -> None:
+    """Nothing depends on how often DuckDB scans rows that pass: a stream that had ended would be no rows."""
+    table = people(joins=(), columns=people().columns[:1])
+    layout, readings = room.Layout(table, Loading(frozenset(), frozenset({"sex"})), {}), list[int]()
+
+    def read() -> Iterator[list[Any]]:
+        readings.append(1)
+        yield from ([pa.array(["1", "2", "2"])], [pa.array(["1"])])
+
+    connection = locked_connection().con
+    connection.register("passing", room.PassingRows(layout, read))
+    both = "SELECT count(*) FROM passing AS one JOIN passing AS other ON one.c0_at <> other.c0_at"
+    assert connection.execute(both).fetchall() == [(8,)]
+    assert len(readings) == 2
+    assert connection.execute("SELECT count(*) FROM passing").fetchall() == [(4,)]
+    assert len(readings) == 3
 
 
 def test_row_groups_without_a_row_of_the_period_are_left_out_by_what_their_rows_say(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ ONE = Sensitivity.of_one_cell(1)
 UNKNOWN = Sensitivity(l0=3, l1=Fraction(4), l2_squared=Fraction(6), linf=Fraction(2))
 
 
-def laplace(scale: int, shift: int = 1) -> Event:
+def laplace(scale: int | Fraction, shift: int = 1) -> DiscreteLaplace:
     return DiscreteLaplace(scale=Fraction(scale), sensitivity=Sensitivity.of_one_cell(shift))
 
 
@@ -271,6 +271,29 @@ def test_what_epsilon_returns_delta_confirms() -> None:
             found = PLD.epsilon(event, delta)
             assert PLD.delta(event, found) <= delta
             assert PLD.rough_epsilon(event, float(delta)) == pytest.approx(float(found), rel=2e-4)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        laplace(1),
+        laplace(3, 2),
+        laplace(Fraction(1, 3), 5),
+        laplace(400_000, 200_000),
+        Laplace(scale=Fraction(7, 2), sensitivity=Sensitivity.of_one_cell(3)),
+    ],
+)
+def test_a_laplace_draw_alone_has_the_curve_of_its_integral(draw: DiscreteLaplace | Laplace) -> None:
+    """The closed form is never above the integral, which is an upper bound, and as near to it as that is tight."""
+    pure = draw.sensitivity.l1 / draw.scale
+    loss = _dominating(draw)
+    for part in range(9):
+        epsilon = pure * part / 8
+        closed, integral = PLD.delta(Composed(events=(draw,)), epsilon), loss.delta(epsilon)
+        assert closed <= integral <= closed + max(closed, Fraction(1, 10**6)) / 10**6
+    assert PLD.delta(draw, pure) == 0 < PLD.delta(draw, pure * Fraction(7, 8))
+    for delta in (Fraction(1, 5), DELTA):
+        assert PLD.delta(draw, PLD.epsilon(draw, delta)) <= delta
 
 
 def test_order_does_not_matter() -> None:

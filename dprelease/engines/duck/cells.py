@@ -112,7 +112,7 @@ def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend
     if private and column.keys is None:
         rows = rows.mutate(**{f"k{at}": value})
         return rows.filter(rows[f"k{at}"].notnull())
-    if not private and (ends := _run(column)) is not None:
+    if not private and (ends := column.once(_run)) is not None:
         # Clipped first: nothing says that rows are dropped before a position is computed, and none may overflow.
         place = clip(value, *ends) - ibis.literal(ends[0], type="int64")
         if outer:
@@ -147,7 +147,7 @@ def key_places(column: Column, values: Any) -> Any:
     As :func:`celled` finds it: a null has the key that the column declares for nulls, and what is no key has a null.
     """
     kind = pa.type_for_alias(narrow(column.cells))
-    ends, none = _run(column), column.null
+    ends, none = column.once(_run), column.null
     if ends is not None:
         # One subtraction, modulo 2^64: what is below the first key comes out above all places, as what is behind them.
         known = values.fill_null(0) if values.null_count else values
@@ -157,12 +157,12 @@ def key_places(column: Column, values: Any) -> Any:
             outside |= values.is_null().to_numpy(zero_copy_only=False)
         places = pa.array(beyond.astype(kind.to_pandas_dtype()), mask=outside if outside.any() else None)
     else:
-        codes = _codes(column)
+        codes = column.once(_codes)
         keys, numbers = pa.array(list(codes), ARROW[column.type]), pa.array(codes.values(), kind)
         places = numbers.take(pc.index_in(values, value_set=keys))
-    if none is None or none not in _codes(column):
+    if none is None or none not in column.once(_codes):
         return places
-    return pc.if_else(values.is_null(), pa.scalar(_codes(column)[none], kind), places)
+    return pc.if_else(values.is_null(), pa.scalar(column.once(_codes)[none], kind), places)
 
 
 def _codes(column: Column) -> dict[Key, int]:
@@ -175,7 +175,7 @@ def _codes(column: Column) -> dict[Key, int]:
 
 
 def _key_table(column: Column, at: int) -> Any:
-    codes, kind = _codes(column), ARROW[column.type]
+    codes, kind = column.once(_codes), ARROW[column.type]
     return pa.table({f"k{at}": pa.array(list(codes), kind), f"d{at}": pa.array(codes.values(), pa.int64())})
 
 

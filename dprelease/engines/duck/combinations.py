@@ -35,6 +35,7 @@ __all__ = [
     "combined",
     "counted_columns",
     "in_their_cells",
+    "passes_of",
     "rows_identity",
     "suits",
 ]
@@ -70,6 +71,14 @@ def combinations_identity(asked: PassQuery) -> tuple[Any, ...]:
     """What the combinations that answer a question depend on, but for public references."""
     grouping, weight = asked.grouping, asked.quantities[0].weight
     return (*rows_identity(asked), grouping.where, counted_columns(grouping), asked.zeros, weight)
+
+
+def passes_of(asked: PassQuery) -> set[Any]:
+    """What tells a question's passes over rows from those of others; combinations are found once for all."""
+    if asked.quantities and suits(asked):
+        return {combinations_identity(asked)}
+    keys = {(asked.grouping, None)} if asked.grouping.private else set()  # which there are is found before
+    return {(asked.grouping, asked.quantities), *keys}
 
 
 def combined(stage: Stage, asked: PassQuery, tables: Sequence[Any], whole: bool) -> PartTotals:

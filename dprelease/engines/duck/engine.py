@@ -20,7 +20,7 @@ from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
-from dprelease.engines.duck.combinations import cell_counts, combinations_identity, rows_identity, suits
+from dprelease.engines.duck.combinations import cell_counts, combinations_identity, passes_of, rows_identity, suits
 from dprelease.engines.duck.cubes import added_up
 from dprelease.engines.duck.loaded import LoadedTables
 from dprelease.engines.duck.parts import (
@@ -79,8 +79,9 @@ class DuckDBEngine:
     """The embedded engine: files read by our own code, aggregated by DuckDB through Ibis.
 
     A table is loaded once, when it is first needed, and serves every later batch from memory; one that does not fit is
-    read in parts for every batch. Either way the answers of one release come from one state of its files. One lock
-    makes it safe for threads; DuckDB uses all cores.
+    read in parts for every batch, and the rows of one that a single pass is expected over are not kept. In each case
+    the answers of one release come from one state of its files. One lock makes it safe for threads; DuckDB uses all
+    cores.
 
     Args:
         folder: What ``source.file`` is relative to.
@@ -97,6 +98,7 @@ class DuckDBEngine:
         self._environment = environment
         self._lock = Lock()
         self._expected: dict[str, Loading] = {}
+        self._passes: dict[str, set[Any]] = {}  # that are expected over the rows of a table, by its fingerprint
         self._read: set[str] = set()  # the fingerprints of tables that answers are made of
         self._parts: dict[str, int] = {}  # how many parts of a table fit in memory one by one, where not all do
         self._combinations: dict[Any, tuple[References, Any]] = {}
@@ -151,6 +153,8 @@ class DuckDBEngine:
     def expect(self, catalog: Catalog, asked: Iterable[tuple[Grouping, Sequence[Quantity]]]) -> None:
         """What will be asked, so that no more is read; see :class:`dprelease.engines.base.Engine`."""
         for grouping, quantities in asked:
+            question = PassQuery(catalog, grouping, tuple(quantities), {}, b"")
+            self._passes.setdefault(question.table.fingerprint(), set()).update(passes_of(question))
             for name, needed in loading(catalog, grouping, quantities).items():
                 place = catalog.tables[name].fingerprint()
                 self._expected[place] = self._expected.get(place, Loading(frozenset())) | needed
@@ -267,12 +271,13 @@ class DuckDBEngine:
         doing = _doing(asked)
         with Stage(self._backend, self._numbers, self._lasting) as results:
             if parts == 1:
-                whole = self._whole.of(asked)
+                with self._whole.rows(asked, once=len(self._passes.get(asked.table.fingerprint(), ())) == 1) as whole:
 
-                def act() -> Result:
-                    return finish(results, {name: each.rows for name, each in come_to(results, whole, True).items()})
+                    def act() -> Result:
+                        totals = come_to(results, whole, True)
+                        return finish(results, {name: each.rows for name, each in totals.items()})
 
-                return scrubbed(doing, act)
+                    return scrubbed(doing, act)
             added = AddedUp(results)
             with closing(self._tables_of_parts(parts, asked)) as each:
                 for tables in each:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from types import TracebackType
@@ -13,7 +14,7 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, id_column, loading
 from dprelease.engines.duck.bounding import bounded_rows
 from dprelease.engines.duck.bounds_check import check_row_bounds
-from dprelease.engines.duck.loading import Layout, take_in
+from dprelease.engines.duck.loading import Layout, PassingRows, take_in
 from dprelease.engines.duck.parts import ALL, UnitPart
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
@@ -79,6 +80,32 @@ class LoadedTables:
         table = asked.table
         own = self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)
         return [own, *self.lent(asked)]
+
+    @contextmanager
+    def rows(self, asked: PassQuery, *, once: bool) -> Iterator[list[Any]]:
+        """The same for as long as a question is answered.
+
+        Args:
+            asked: The question.
+            once: Whether no other pass is expected over its table. Then rows that need not be bounded are not kept.
+        """
+        table = asked.table
+        loaded = any(place == table.fingerprint() for place, _ in self._loaded)
+        if not once or loaded or table.unit_id is not None:
+            yield self.of(asked)
+            return
+        layout = self._layout_of(table, asked)
+        passing = PassingRows(layout, lambda: self._read(table, layout.columns))
+        name = f"t{next(self._numbers)}"
+        self._backend.con.register(name, passing)
+        try:
+            yield [self._backend.table(name)]
+            self._done.add(table.fingerprint())
+        except Exception:
+            scrubbed(f"table {table.name!r}, loading", passing.typing.raise_own)
+            raise
+        finally:
+            self._backend.con.unregister(name)
 
     def lent(self, asked: PassQuery) -> list[Any]:
         """What each private join of the table that is asked about adds from, bounded."""

@@ -1,4 +1,4 @@
-"""Rows of a source into a table of DuckDB: the columns that are looked at, typed block by block, in one statement.
+"""Rows of a source into DuckDB, as a table or as a stream: the columns that are looked at, typed block by block.
 
 Blocks are typed by several threads while DuckDB takes in those before them, so that no more than a few of them are in
 memory as Arrow arrays. Of a column that is looked at by its keys alone the place of each value among them is kept: a
@@ -7,7 +7,7 @@ small whole number, found once per different value where the source says which v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count, islice
@@ -25,7 +25,7 @@ from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.rows import ARROW, in_period, typed_with_steps
 from dprelease.freed_memory import give_back
 
-__all__ = ["Layout", "take_in"]
+__all__ = ["Layout", "PassingRows", "take_in"]
 
 
 def _read_columns(table: Table, wanted: Loading) -> tuple[Column, ...]:
@@ -137,6 +137,62 @@ class Layout:
         return [*arrays, pa.array(alone)]
 
 
+class Typing:
+    """Blocks of a source on their way into DuckDB, typed by several threads meanwhile.
+
+    Args:
+        layout: What is kept of a block.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout, self._failed = layout, list[BaseException]()
+
+    def reader(self, blocks: Iterable[Sequence[Any]], told: Callable[[int], None] = lambda rows: None) -> Any:
+        """The typed rows as an Arrow stream; ``told`` is told how many rows each block has."""
+        layout, schema = self._layout, self._layout.schema
+
+        def batches() -> Iterator[Any]:
+            number = count(1)
+            try:
+                for arrays in in_turn(layout.typed, blocks):
+                    told(len(arrays[0]))
+                    yield pa.RecordBatch.from_arrays(layout.numbered(arrays, number), schema=schema)
+            except BaseException as error:  # the driver would make an error of its own from it
+                self._failed.append(error)
+                raise
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def raise_own(self) -> None:
+        """Raise what stopped the typing, if anything did, in the place of what the driver made of it."""
+        if self._failed:
+            raise self._failed[0] from None
+
+
+class PassingRows:
+    """The rows of a table for a statement that is the only one about it: typed while it runs, and kept nowhere.
+
+    DuckDB asks for the stream as often as a statement looks at the table, and each time the source is read anew, so
+    that no answer depends on how often it does.
+
+    Args:
+        layout: What is looked at of a block.
+        read: Begins a reading of the source.
+    """
+
+    def __init__(self, layout: Layout, read: Callable[[], Iterable[Sequence[Any]]]) -> None:
+        self._read, self._schema = read, layout.schema
+        self.typing = Typing(layout)
+
+    def __arrow_c_schema__(self) -> Any:
+        """Names and types of the columns, by Arrow's interface for them."""
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """A new reading, by Arrow's interface for streams."""
+        return self.typing.reader(self._read()).__arrow_c_stream__(requested_schema)
+
+
 def take_in(
     connection: Any, name: str, layout: Layout, blocks: Iterable[Sequence[Any]], condition: str | None = None
 ) -> int:
@@ -152,25 +208,13 @@ def take_in(
     Returns:
         How many rows there were, whether they were taken or not.
     """
-    failed: list[BaseException] = []
-    schema, there = layout.schema, [0]
-
-    def batches() -> Iterator[Any]:
-        number = count(1)
-        try:
-            for arrays in in_turn(layout.typed, blocks):
-                there.append(len(arrays[0]))
-                yield pa.RecordBatch.from_arrays(layout.numbered(arrays, number), schema=schema)
-        except BaseException as error:  # the driver would make an error of its own from it
-            failed.append(error)
-            raise
-
+    typing, there = Typing(layout), [0]
+    reader = typing.reader(blocks, there.append)
     try:
-        rows = connection.from_arrow(pa.RecordBatchReader.from_batches(schema, batches()))
+        rows = connection.from_arrow(reader)
         (rows if condition is None else rows.filter(condition)).create(name)
     except Exception:
-        if failed:
-            raise failed[0] from None
+        typing.raise_own()
         raise
     give_back()  # of blocks that are gone: it is a fifth of what a large table takes
     return sum(there)

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pyarrow import fs
-
 from dprelease.catalog.source import STORES, MetastoreSource, store_meant
 from dprelease.catalog.table import Table
-from dprelease.engines.files.places.folders import MOST, require_each_once
+from dprelease.engines.files.places.folders import require_each_once
 from dprelease.engines.files.places.found import DataFile, of_period, refuse_lake
-from dprelease.engines.files.places.objects import LOG, FilePath, StoredObject
+from dprelease.engines.files.places.objects import LOG, FilePath, StoredObject, objects_below
 from dprelease.engines.files.places.partitions import folder_values, is_data
-from dprelease.engines.files.places.stores import opened_store, reached
+from dprelease.engines.files.places.stores import opened_store
 from dprelease.engines.spark.metastore import Partition, RecordedTable
 from dprelease.errors import TableMismatch, Unavailable
 
@@ -178,21 +176,12 @@ def _entries(folder: Path, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 def _objects(source: MetastoreSource, address: str, environment: Mapping[str, str]) -> _Found:
     store = opened_store(source.file, f"{address}/", environment)
     base = "/".join(filter(None, (store.bucket, store.pattern.strip("/"))))
-    selector = fs.FileSelector(base, recursive=True, allow_not_found=True)
-    listed = reached(source.file, lambda: store.filesystem.get_file_info(selector))
-    if len(listed) > MOST:
-        raise Unavailable(
-            f"the objects of {source.file!r} cannot be looked for: there are more than {MOST:,} below its folder",
-            hint="write fewer and larger files, or a table of the rows that are asked for",
-            code="DPR-E106",
-        )
-    named = {tuple(each.path[len(base) + 1 :].split("/")): each for each in listed if each.type is fs.FileType.File}
+    listed = objects_below(
+        store, base, source.file, "write fewer and larger files, or a table of the rows that are asked for"
+    )
+    named = {tuple(path[len(base) + 1 :].split("/")): path for path in listed}
     return _Found(
-        {
-            names: StoredObject(each.path, source.file, store.filesystem)
-            for names, each in named.items()
-            if is_data(names)
-        },
+        {names: StoredObject(path, source.file, store.filesystem) for names, path in named.items() if is_data(names)},
         None,
         _begins(named, LOG),
     )

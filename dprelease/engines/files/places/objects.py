@@ -22,11 +22,12 @@ from dprelease.engines.files.places.folders import MAGIC, MOST
 from dprelease.engines.files.places.stores import OpenedStore, opened_store, reached
 from dprelease.errors import Unavailable
 
-__all__ = ["LOG", "FilePath", "ObjectLook", "StoredObject", "in_lake", "stored_objects", "threads_for"]
+__all__ = ["LOG", "FilePath", "ObjectLook", "StoredObject", "in_lake", "objects_below", "stored_objects", "threads_for"]
 
 LOG = "_delta_log"
 _BUFFER = 1 << 20
 _AT_ONCE = 8
+_FOLDER_FIRST = "name the folder that they are in before the first `*`"
 _FORMATS = ("csv", "parquet")
 _VERSIONS = ("versionid", "version-id", "generation")
 
@@ -194,17 +195,32 @@ def _fixed(pattern: str) -> str | None:
 
 
 def _matching(source: Source, store: OpenedStore, base: str) -> list[str]:
-    folder = f"{store.bucket}/{base}".rstrip("/")
+    names = objects_below(store, f"{store.bucket}/{base}".rstrip("/"), source.file, _FOLDER_FIRST)
+    pattern = store.pattern.split("/")
+    return [name for name in names if _fits(name.split("/")[1:], pattern)]
+
+
+def objects_below(store: OpenedStore, folder: str, written: str, hint: str) -> list[str]:
+    """The names of all objects below a folder of a store.
+
+    Args:
+        store: The store.
+        folder: Its bucket, and where in it.
+        written: The source as the spec has it.
+        hint: What to do where there are too many.
+
+    Raises:
+        Unavailable: If there are more than `MOST` objects and folders, or the store cannot be reached.
+    """
     selector = fs.FileSelector(folder, recursive=True, allow_not_found=True)
-    listed = reached(source.file, lambda: store.filesystem.get_file_info(selector))
+    listed = reached(written, lambda: store.filesystem.get_file_info(selector))
     if len(listed) > MOST:
         raise Unavailable(
-            f"the objects of {source.file!r} cannot be looked for: there are more than {MOST:,} below its folder",
-            hint="name the folder that they are in before the first `*`",
+            f"the objects of {written!r} cannot be looked for: there are more than {MOST:,} below its folder",
+            hint=hint,
             code="DPR-E106",
         )
-    pattern = store.pattern.split("/")
-    return [each.path for each in listed if each.type is fs.FileType.File and _fits(each.path.split("/")[1:], pattern)]
+    return [each.path for each in listed if each.type is fs.FileType.File]
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
