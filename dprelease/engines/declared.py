@@ -10,7 +10,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Catalog, Column, ColumnType, Computed, Table
 
-__all__ = ["Loading", "counts_alone", "id_column", "loading", "needed", "own_columns", "read_by", "types"]
+__all__ = ["Loading", "counts_alone", "id_column", "loading", "needed", "own_columns", "read_by", "types", "unjoined"]
 
 
 def types(table: Table) -> Mapping[str, ColumnType]:
@@ -110,3 +110,15 @@ def loading(catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity]
     wanted = needed(table, names, [grouping.where, *(item.where for item in quantities)])
     values = own & (wanted if table.unit_id is None else wanted | {table.unit_id})
     return {**lending, table.name: Loading(values, places - values)}
+
+
+def unjoined(catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity]) -> bool:
+    """Whether a pass meets no other table, public ones included: its keys are places, and all else is of the source."""
+    table = catalog.tables[grouping.table]
+    if table.private_joins or grouping.zeros is not None or grouping.excluding is not None:
+        return False
+    named = {name for item in quantities for name in item.columns}
+    read = read_by(table, named, [grouping.where, *(item.where for item in quantities)])
+    keys = {*grouping.by, *grouping.complete}
+    own = {column.name for column in own_columns(table)}
+    return keys <= loading(catalog, grouping, quantities)[table.name].places and read <= own

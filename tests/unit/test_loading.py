@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.dialect import Dialect
 from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table, TableBounds, TimeFilter, Zeros
-from dprelease.engines.declared import Loading, loading
+from dprelease.engines.declared import Loading, loading, unjoined
 from dprelease.engines.duck import bounding, pipeline, query
 from dprelease.engines.duck import loading as room
 from dprelease.engines.duck.cells import key_places
@@ -183,6 +183,30 @@ def test_rows_that_one_question_is_about_are_kept_nowhere(tmp_path: Path, monkey
         assert engine._backend.con.execute("SHOW TABLES").fetchall() == []
     assert catalog.tables["people"].fingerprint() in engine._read
     engine.close()
+
+
+def test_rows_pass_where_they_meet_no_other_table() -> None:
+    """A stream has no number of rows that DuckDB knows: in a join it could be held whole."""
+    pay = Quantity(kind="sum", column="pay", low=0, high=9)
+
+    def passes(*quantities: Quantity, table: Table | None = None, **grouping: Any) -> bool:
+        catalog = Catalog(
+            tables={"people": table or people()},
+            zeros={"never": Zeros(reference="none", columns=("area", "sex"), cells=(0,))},
+            exclusions={"some": (0,)},
+        )
+        return unjoined(catalog, Grouping(table="people", **{"by": (), **grouping}), quantities or (COUNT,))
+
+    assert passes()
+    assert passes(pay, by=("sex", "area"))
+    assert passes(pay, by=("sex",), where="area = 'a' AND note IS NULL")
+    assert passes(by=("area",), complete=("area", "sex"))
+    assert not passes(pay, by=("area",), where="area = 'a'")  # by its value, which is looked for among the keys
+    assert not passes(by=("region",))  # of a public join
+    assert not passes(by=("sex",), where="region = 'n'")
+    assert not passes(by=("sex",), complete=("area", "sex"), zeros="never")
+    assert not passes(by=("sex",), excluding="some")
+    assert not passes(by=("sex",), private=True)
 
 
 @pytest.mark.parametrize("questions", [1, 2])

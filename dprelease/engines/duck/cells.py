@@ -51,8 +51,8 @@ def celled(rows: Any, table: Table, grouping: Grouping, excluded: Sequence[int],
         rows = _keyed(rows, table, table.column(name), at, grouping.private, lend)
     if grouping.private:
         return rows
-    cell: Any = ibis.literal(0, type="int64")
-    for at, name in enumerate(grouping.by):
+    cell: Any = rows["d0"].cast("int64") if grouping.by else ibis.literal(0, type="int64")
+    for at, name in enumerate(grouping.by[1:], start=1):
         cell = cell * table.column(name).cells + rows[f"d{at}"].cast("int64")
     rows = rows.mutate(**{CELL: cell.cast(narrow(table.cells(grouping.by)))})
     if excluded:

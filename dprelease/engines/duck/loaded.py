@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.base import scrubbed
-from dprelease.engines.declared import Loading, id_column, loading
+from dprelease.engines.declared import Loading, id_column, loading, unjoined
 from dprelease.engines.duck.bounding import bounded_rows
 from dprelease.engines.duck.bounds_check import check_row_bounds
 from dprelease.engines.duck.loading import Layout, PassingRows, take_in
@@ -87,11 +87,13 @@ class LoadedTables:
 
         Args:
             asked: The question.
-            once: Whether no other pass is expected over its table. Then rows that need not be bounded are not kept.
+            once: Whether no other pass is expected over its table. Then rows are not kept that are neither bounded nor
+                joined: of rows that pass DuckDB knows no number, and could take them for the smaller side of a join.
         """
         table = asked.table
         loaded = any(place == table.fingerprint() for place, _ in self._loaded)
-        if not once or loaded or table.unit_id is not None:
+        alone = table.unit_id is None and unjoined(asked.catalog, asked.grouping, asked.quantities)
+        if not once or loaded or not alone:
             yield self.of(asked)
             return
         layout = self._layout_of(table, asked)

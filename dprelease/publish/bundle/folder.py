@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,8 @@ from dprelease.publish.packed import blocks_of, size_in
 from dprelease.regular import LARGEST_MANIFEST, read_regular
 
 __all__ = ["files_in", "folder_for", "set_aside", "write"]
+
+_FLUSHED = 64  # files that are open at a time: some systems allow a process 256, some of which are its own
 
 
 def folder_for(releases: Path, release: str, period: str) -> Path:
@@ -166,16 +169,27 @@ def _fill(publication: Publication, made: Path) -> None:
     folders = {made, *(made / parent for parent in {os.path.dirname(path) for path in publication.files})}
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    top = os.fspath(made)
-    for path in publication.files:
-        with open(f"{top}/{path}", "xb", buffering=0) as file:
-            for block in blocks_of(publication.files, path):
-                _write_whole(file, block)
-            os.fsync(file.fileno())
+    paths = list(publication.files)
+    for start in range(0, len(paths), _FLUSHED):
+        _write_files(publication, made, paths[start : start + _FLUSHED])
     hit("write.written")
     for folder in folders:
         _sync(folder)
     hit("write.synced")
+
+
+def _write_files(publication: Publication, made: Path, paths: Sequence[str]) -> None:
+    """Write all of these files, then force all to disk: a file system puts down at once what has come together."""
+    top = os.fspath(made)
+    with ExitStack() as opened:
+        files = []
+        for path in paths:
+            file = opened.enter_context(open(f"{top}/{path}", "xb", buffering=0))
+            for block in blocks_of(publication.files, path):
+                _write_whole(file, block)
+            files.append(file)
+        for file in files:
+            os.fsync(file.fileno())
 
 
 def _write_whole(file: io.FileIO, block: bytes) -> None:
