@@ -16,8 +16,8 @@ same run. Sources are Parquet, or CSV with ``--csv``. With ``--memory`` a proces
   younger ones, at most ten counties of a user and two visits in each. It needs the most memory.
 
 Columns, all of the processor's time of the command: imports and all before the budget is reserved; from then until the
-first draw begins; from there until publishing begins, of which reading and typing the files, and noise; from
-there until the release is closed; all of it. Files and MB are those of the bundle, MiB the peak of memory.
+first draw begins; from there until publishing begins, of which reading and typing files whose rows are kept, and noise;
+from there until the release is closed; all of it. Files and MB are those of the bundle, MiB the peak of memory.
 """
 
 from __future__ import annotations

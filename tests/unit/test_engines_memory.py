@@ -277,6 +277,22 @@ def test_what_is_kept_makes_room_before_a_table_is_parted(
     assert engine._backend.con.execute("SHOW TABLES").fetchall() == []
 
 
+def test_rows_that_pass_are_parted_where_there_is_no_memory_for_what_they_come_to(
+    tiny: tuple[DuckDBEngine, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, units = tiny
+    plain = units.model_copy(update={"unit_id": None})
+    found = ask(engine, plain)
+    engine._forget()
+    engine.expect(Catalog(tables={"people": plain}), [(Grouping(table="people", by=("sex",)), (COUNT, PAID))])
+    assert ask(engine, plain) == found
+    assert engine._parts == {}
+    monkeypatch.setattr(Layout, "typed", failing(1, Layout.typed))
+    assert ask(engine, plain) == found
+    assert engine._parts == {plain.fingerprint(): 2}
+    assert engine._backend.con.execute("SHOW TABLES").fetchall() == []
+
+
 def test_the_last_step_is_not_tried_in_more_parts(
     tiny: tuple[DuckDBEngine, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
