@@ -124,9 +124,10 @@ class Pld(Accountant):
             ValueError: If epsilon is negative.
         """
         check_epsilon(epsilon)
-        if (draw := _in_closed_form(event)) is not None:
-            return single.delta(draw, epsilon)
-        return max(loss.delta(epsilon) for loss in _losses(event))
+        draw = _only_draw(counted := taken("pld", event, Pld.takes))
+        if isinstance(draw, DiscreteLaplace | Laplace) and draw.sensitivity.l0 <= 1:
+            return single.delta(draw, epsilon)  # one line, where a profile would take dozens of integrals
+        return max(loss.delta(epsilon) for loss in _losses_of(counted))
 
     def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """Epsilon in float, quickly and uncertified, within about one part in 10^5; infinity if there is none.
@@ -149,17 +150,9 @@ class Pld(Accountant):
         return atom.kind in self.takes
 
 
-def _in_closed_form(event: Event) -> Atom | None:
-    """The only draw, where it is Laplace noise of which one cell moves: its exact curve is one line.
-
-    A profile has dozens of points, each of which would take an integral.
-    """
-    counted = taken("pld", event, Pld.takes)
-    if len(counted) == 1:
-        draw, n = next(iter(counted.items()))
-        if n == 1 and isinstance(draw, DiscreteLaplace | Laplace) and draw.sensitivity.l0 <= 1:
-            return draw
-    return None
+def _only_draw(counted: Atoms) -> Atom | None:
+    """The draw of an event that has no other one."""
+    return next(iter(counted)) if counted.total() == 1 else None
 
 
 # From this scale on one Gaussian bounds a discrete one to 1e-8 of itself, and the lattice sum loses digits in floats.
@@ -205,13 +198,16 @@ def _losses(event: Event | NearDraws, *, rough: bool = False) -> Sequence[_Curve
 
     A rough one is only near that: for searches.
     """
-    counted = taken("pld", event, Pld.takes)
-    if len(counted) == 1:
-        atom, n = next(iter(counted.items()))
-        if isinstance(atom, Parallel) and n == 1:
-            return _choices(atom)
-        if isinstance(atom, RandomScale) and n == 1 and has_curve(atom):
-            return [_Alone(atom)]
+    return _losses_of(taken("pld", event, Pld.takes), rough=rough)
+
+
+def _losses_of(counted: Atoms, *, rough: bool = False) -> Sequence[_Curve]:
+    """The same of draws that were counted."""
+    draw = _only_draw(counted)
+    if isinstance(draw, Parallel):
+        return _choices(draw)
+    if isinstance(draw, RandomScale) and has_curve(draw):
+        return [_Alone(draw)]
     return [_known(tuple(counted.items()), rough)]
 
 
