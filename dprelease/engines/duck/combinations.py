@@ -75,7 +75,7 @@ def combinations_identity(asked: PassQuery) -> tuple[Any, ...]:
 
 def passes_of(asked: PassQuery) -> set[Any]:
     """What tells a question's passes over rows from those of others; combinations are found once for all."""
-    if asked.quantities and suits(asked):
+    if suits(asked):
         return {combinations_identity(asked)}
     keys = {(asked.grouping, None)} if asked.grouping.private else set()  # which there are is found before
     return {(asked.grouping, asked.quantities), *keys}

@@ -92,8 +92,8 @@ class LoadedTables:
         """
         table = asked.table
         loaded = any(place == table.fingerprint() for place, _ in self._loaded)
-        alone = table.unit_id is None and unjoined(asked.catalog, asked.grouping, asked.quantities)
-        if not once or loaded or not alone:
+        passes = once and not loaded and table.unit_id is None
+        if not (passes and unjoined(asked.catalog, asked.grouping, asked.quantities)):
             yield self.of(asked)
             return
         layout = self._layout_of(table, asked)
