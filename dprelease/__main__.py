@@ -1,6 +1,6 @@
 """``python -m dprelease`` is the same as ``dprelease``."""
 
-from dprelease.cli import main
+from dprelease.cli import command
 
 if __name__ == "__main__":
-    main()
+    command()

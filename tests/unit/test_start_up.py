@@ -58,6 +58,73 @@ def test_a_command_does_not_load_what_it_does_not_use(
     assert loaded.isdisjoint(never), sorted(loaded & set(never))
 
 
+_ENDS = """
+import atexit, sys, threading, time
+import dprelease.cli as cli
+
+class Freed:
+    def __del__(self):
+        print("freed")
+
+freed = Freed()
+
+def main():
+    atexit.register(lambda: print("registered"))
+    threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
+    print("command")
+    {end}
+
+cli.main = main
+cli.command()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "says", "frees"),
+    [
+        ("return", 0, "", False),
+        ("sys.exit()", 0, "", False),
+        ("sys.exit(3)", 3, "", False),
+        ("sys.exit(-1)", 255, "", False),
+        ("sys.exit('why')", 1, "why", True),
+        ("raise RuntimeError('why')", 1, "RuntimeError: why", True),
+        ("sys.stdout.close()", 0, "", True),
+    ],
+)
+def test_a_process_ends_with_its_code_once_its_threads_and_all_that_was_registered_have(
+    end: str, code: int, says: str, frees: bool
+) -> None:
+    """What it would only free is not freed, but where Python has something to tell."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ENDS.format(end=end)],
+        env={**environment(), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        text=True,
+        capture_output=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == code
+    assert says in done.stderr
+    if "close" not in end:
+        assert done.stdout.split() == ["command", "thread", "registered", *["freed"] * frees]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
+@pytest.mark.parametrize("words", [["--version"], ["plan", "nothing.yaml"]])
+def test_what_could_not_be_written_is_told_by_the_code(tmp_path: Path, words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dprelease", *words],
+            cwd=tmp_path,
+            env={**environment(), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdout=full,
+            stderr=full,
+            timeout=180,
+            check=False,
+        )
+    assert done.returncode not in {0, None}
+
+
 @pytest.mark.parametrize(
     ("shell", "words", "found"),
     [
