@@ -192,6 +192,8 @@ class DuckDBEngine:
         self, asked: PassQuery, keys: Sequence[tuple[Key, ...]] | None = None
     ) -> tuple[Exact | ExactHistogram, ...]:
         """What is asked, by a pass over the rows."""
+        if keys is None and (boxes := self._whole.added_up(asked, once=self._once(asked))) is not None:
+            return boxes
         return self._answered(
             asked,
             partial(dense_totals, asked, keys),
@@ -241,6 +243,10 @@ class DuckDBEngine:
                 lambda stage, totals: occurring(stage, asked, totals["keys"]),
             )
 
+    def _once(self, asked: PassQuery) -> bool:
+        """Whether one pass alone is expected over the rows of its table."""
+        return len(self._passes.get(asked.table.fingerprint(), ())) == 1
+
     def _answered(
         self, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]
     ) -> Result:
@@ -271,7 +277,7 @@ class DuckDBEngine:
         doing = _doing(asked)
         with Stage(self._backend, self._numbers, self._lasting) as results:
             if parts == 1:
-                with self._whole.rows(asked, once=len(self._passes.get(asked.table.fingerprint(), ())) == 1) as whole:
+                with self._whole.rows(asked, once=self._once(asked)) as whole:
 
                     def act() -> Result:
                         totals = come_to(results, whole, True)

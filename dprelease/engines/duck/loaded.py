@@ -16,10 +16,12 @@ from dprelease.engines.duck.bounding import bounded_rows
 from dprelease.engines.duck.bounds_check import check_row_bounds
 from dprelease.engines.duck.loading import Layout, PassingRows, take_in
 from dprelease.engines.duck.parts import ALL, UnitPart
+from dprelease.engines.duck.passing_totals import add_up_in_arrays, fits_arrays
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_name
 from dprelease.engines.files.decimals import grids_read
+from dprelease.noise.exact import Exact
 
 __all__ = ["LoadedTables", "of_several_types"]
 
@@ -91,9 +93,7 @@ class LoadedTables:
                 joined: of rows that pass DuckDB knows no number, and could take them for the smaller side of a join.
         """
         table = asked.table
-        loaded = any(place == table.fingerprint() for place, _ in self._loaded)
-        passes = once and not loaded and table.unit_id is None
-        if not (passes and unjoined(asked.catalog, asked.grouping, asked.quantities)):
+        if not self._passes(asked, once):
             yield self.of(asked)
             return
         layout = self._layout_of(table, asked)
@@ -108,6 +108,22 @@ class LoadedTables:
             raise
         finally:
             self._backend.con.unregister(name)
+
+    def _passes(self, asked: PassQuery, once: bool) -> bool:
+        loaded = any(place == asked.table.fingerprint() for place, _ in self._loaded)
+        passes = once and not loaded and asked.table.unit_id is None
+        return passes and unjoined(asked.catalog, asked.grouping, asked.quantities)
+
+    def added_up(self, asked: PassQuery, *, once: bool) -> tuple[Exact, ...] | None:
+        """The answer, where no statement is needed for it; None: it has to be made of :meth:`rows`."""
+        table = asked.table
+        layout = self._layout_of(table, asked) if self._passes(asked, once) else None
+        if layout is None or not fits_arrays(asked, layout):
+            return None
+        add_up = partial(add_up_in_arrays, asked, layout, self._read(table, layout.columns))
+        boxes = scrubbed(f"table {table.name!r}, loading", add_up)
+        self._done.add(table.fingerprint())
+        return boxes
 
     def lent(self, asked: PassQuery) -> list[Any]:
         """What each private join of the table that is asked about adds from, bounded."""
