@@ -13,7 +13,29 @@ from importlib.util import LazyLoader
 from types import ModuleType
 from typing import Any
 
-__all__ = ["LateModules", "WhenAsked"]
+__all__ = ["Late", "LateModules", "WhenAsked"]
+
+
+class Late:
+    """Stands for a module that takes long to load, and loads it when something of it is first asked for.
+
+    >>> Late("math").gcd(12, 18)
+    6
+
+    Args:
+        name: As in ``import``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._module: ModuleType | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # whoever looks through modules asks for these
+            raise AttributeError(name)
+        if self._module is None:
+            self._module = import_module(self._name)
+        return getattr(self._module, name)
 
 
 class LateModules(MetaPathFinder):

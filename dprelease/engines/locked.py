@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
+from dprelease.engines.drivers import duckdb
 
 __all__ = ["lock", "locked_duckdb", "unlocked_duckdb"]
 

@@ -19,9 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from dprelease.errors import BrokenPromiseError
 
@@ -66,6 +63,10 @@ class CellOrder:
 
     def places(self, units: Numbers, cells: Numbers) -> Numbers:
         """A number for each pair of the number of a unit and a cell: the lower one comes first."""
+        from cryptography.hazmat.primitives.ciphers import Cipher  # few releases need it, and all would wait for it
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+        from cryptography.hazmat.primitives.ciphers.modes import ECB
+
         blocks = np.empty((len(units), 2), dtype="<u8")
         blocks[:, 0], blocks[:, 1] = units, cells
         key = hashlib.sha256(b"cells" + self.secret).digest()

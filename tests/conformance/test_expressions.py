@@ -15,8 +15,8 @@ import pytest
 from dprelease.catalog.expressions.expression import Expression, ExpressionError, Node, Scalar, parse
 from dprelease.catalog.expressions.tree import NodeKind
 from dprelease.catalog.table import ColumnType
-from dprelease.engines.duck.engine import locked_connection
-from dprelease.engines.duck.expressions import to_ibis
+from dprelease.engines.duck.backend import locked_connection
+from dprelease.engines.duck.columns.expressions import to_ibis
 from dprelease.engines.files.rows import ARROW
 from tests.reference_expressions import evaluate
 from tests.unit.expression_texts import TYPES

@@ -23,7 +23,8 @@ from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.duck import loading as room
-from dprelease.engines.duck.engine import DuckDBEngine, locked_connection
+from dprelease.engines.duck.backend import locked_connection
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import EngineError, Retryable, TableMismatch, Unavailable, Unsupported
 from dprelease.noise.exact import open_exact
 

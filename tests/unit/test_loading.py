@@ -20,8 +20,9 @@ from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table,
 from dprelease.engines.declared import Loading, loading, unjoined
 from dprelease.engines.duck import bounding, pipeline, query
 from dprelease.engines.duck import loading as room
+from dprelease.engines.duck.backend import locked_connection
 from dprelease.engines.duck.cells import key_places
-from dprelease.engines.duck.engine import DuckDBEngine, locked_connection
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.engines.files.csv_lines import split_lines
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.parquet import parquet_blocks

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from dprelease.engines.duck.grid_steps import MOST
+from dprelease.engines.duck.columns.grid_steps import MOST
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, JOINT_MECHANISMS, MECHANISMS, SELECTIONS, OptimalSelection
 from dprelease.plan.document import Step

@@ -74,7 +74,7 @@ CASTS: dict[str, ColumnType] = {
     "DATE": "date",
 }
 
-# How often an engine that has no variables writes the operand of a step (see engines/duck/expressions.py).
+# How often an engine that has no variables writes the operand of a step (see engines/duck/columns/expressions.py).
 _WRITTEN: dict[NodeKind, int] = {
     "nullif": 2, "round": 2, "floor": 2, "ceil": 2, "least": 2, "greatest": 2, "lower": 3, "upper": 3,
     "left": 2, "substring": 2, "year": 4, "month": 4, "day": 4,

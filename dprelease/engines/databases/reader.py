@@ -18,8 +18,6 @@ from dprelease.catalog.table import Column, Table
 from dprelease.catalog.urls import in_place
 from dprelease.engines.databases.base import Snapshot, database_of
 from dprelease.engines.databases.digests import digests_of
-from dprelease.engines.databases.duckdb_file import DuckDBSnapshot
-from dprelease.engines.databases.sqlite import SQLiteSnapshot
 from dprelease.errors import EngineError, Unavailable, Unsupported
 
 __all__ = ["DATABASES", "DatabaseReader"]
@@ -43,12 +41,24 @@ def _sqlserver(url: str, folder: Path) -> Snapshot:
     return SQLServerSnapshot(url, folder)
 
 
+def _sqlite(url: str, folder: Path) -> Snapshot:
+    from dprelease.engines.databases.sqlite import SQLiteSnapshot  # every release would wait for what it loads
+
+    return SQLiteSnapshot(url, folder)
+
+
+def _duckdb(url: str, folder: Path) -> Snapshot:
+    from dprelease.engines.databases.duckdb_file import DuckDBSnapshot  # as above
+
+    return DuckDBSnapshot(url, folder)
+
+
 DATABASES: dict[str, Callable[[str, Path], Snapshot]] = {
     "postgresql": _postgres,
     "mysql": _mysql,
     "sqlserver": _sqlserver,
-    "sqlite": SQLiteSnapshot,
-    "duckdb": DuckDBSnapshot,
+    "sqlite": _sqlite,
+    "duckdb": _duckdb,
 }
 """What opens a database of each kind of ``DATABASE_SCHEMES``, at a URL that may be relative to a folder."""
 _UNTRIED = {"sqlserver": "tests/conformance/test_database_sqlserver.py"}

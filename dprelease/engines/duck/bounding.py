@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from math import isqrt
 from typing import Any
 
-import ibis
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Table
 from dprelease.engines.declared import id_column
+from dprelease.engines.drivers import ibis
 from dprelease.engines.duck.cells import CELL, cell_columns, cell_text
-from dprelease.engines.duck.computed_columns import INT64
+from dprelease.engines.duck.columns.computed_columns import INT64
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import (
     ALONE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ibis
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,8 +13,9 @@ import pyarrow.compute as pc
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.cells import zero_keys
 from dprelease.catalog.table import Column, Key, Table, Zeros
-from dprelease.engines.duck.computed_columns import Lend, fits
-from dprelease.engines.duck.grid_steps import clip
+from dprelease.engines.drivers import ibis
+from dprelease.engines.duck.columns.computed_columns import Lend, fits
+from dprelease.engines.duck.columns.grid_steps import clip
 from dprelease.engines.duck.units import length_prefixed, our_name, value_text
 from dprelease.engines.files.rows import ARROW
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ibis
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
+from dprelease.engines.drivers import ibis
 from dprelease.engines.duck.bounds_check import check_cell_bounds
 from dprelease.engines.duck.cells import narrow, placed, positions, without_zeros
-from dprelease.engines.duck.grid_steps import weight_steps
+from dprelease.engines.duck.columns.grid_steps import weight_steps
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
 from dprelease.engines.duck.query import PartTotals, dense, in_62_bits
 from dprelease.engines.duck.temp_tables import Stage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -12,14 +12,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
-import ibis
-
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
+from dprelease.engines.duck.backend import Backend
 from dprelease.engines.duck.combinations import cell_counts, combinations_identity, passes_of, rows_identity, suits
 from dprelease.engines.duck.cubes import added_up
 from dprelease.engines.duck.loaded import LoadedTables
@@ -39,7 +38,6 @@ from dprelease.engines.duck.parts import (
 )
 from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.locked import lock, unlocked_duckdb
 from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
@@ -47,32 +45,12 @@ from dprelease.engines.row_digests import digests, table_of_rows
 from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
-__all__ = ["DuckDBEngine", "locked_connection"]
+__all__ = ["DuckDBEngine"]
 
 Result = TypeVar("Result")
 _RUNS = 16  # so small are the runs of rows that are hashed at a time: 4 million rows, none of which is kept
 _PARTS = 1  # of a table that was not read before: all rows together, where they fit
-# What groups took and dropped tables held goes back to the machine when so much is free, and not at 128 and 512 MB.
-_GIVEN_BACK = {"allocator_flush_threshold": "16MB", "allocator_bulk_deallocation_flush_threshold": "16MB"}
 _KEPT = 8  # sets of combinations, each of up to one row per row of its table
-
-
-def locked_connection(memory: int | None = None) -> Any:
-    """An Ibis backend over an empty in-memory DuckDB that can reach nothing outside itself.
-
-    It has no temporary directory (more data than memory is an error, never a file), reads and writes no file,
-    installs and loads no extension, sees no Python variable, and none of that can be switched back on.
-
-    Args:
-        memory: The bytes that it may take; None: DuckDB's own limit, a part of what the machine or its container has.
-    """
-    # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the many sums
-    # of one pass would take much memory, as every possible group has a place.
-    limit = {} if memory is None else {"memory_limit": f"{memory}B"}
-    connection = unlocked_duckdb(perfect_ht_threshold="16", **_GIVEN_BACK, **limit)
-    backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
-    lock(connection)
-    return backend
 
 
 class DuckDBEngine:
@@ -104,7 +82,7 @@ class DuckDBEngine:
         self._combinations: dict[Any, tuple[References, Any]] = {}
         self._numbers = count(1)
         memory = memory_for_rows(environment)
-        self._backend: Any = scrubbed("starting DuckDB", lambda: locked_connection(memory))
+        self._backend: Any = Backend(memory)
         self._lasting = Stage(self._backend, self._numbers)
         self._readers: dict[Any, SourceReader] = {}
         self._whole = self._tables(ALL)
@@ -151,13 +129,19 @@ class DuckDBEngine:
         return self._readers[maker]
 
     def expect(self, catalog: Catalog, asked: Iterable[tuple[Grouping, Sequence[Quantity]]]) -> None:
-        """What will be asked, so that no more is read; see :class:`dprelease.engines.base.Engine`."""
-        for grouping, quantities in asked:
-            question = PassQuery(catalog, grouping, tuple(quantities), {}, b"")
+        """What will be asked, so that no more is read; see :class:`dprelease.engines.base.Engine`.
+
+        Where it takes statements DuckDB is begun now: a failure to do so is then one before anything is read.
+        """
+        questions = [PassQuery(catalog, grouping, tuple(quantities), {}, b"") for grouping, quantities in asked]
+        for question in questions:
+            grouping, quantities = question.grouping, question.quantities
             self._passes.setdefault(question.table.fingerprint(), set()).update(passes_of(question))
             for name, needed in loading(catalog, grouping, quantities).items():
                 place = catalog.tables[name].fingerprint()
                 self._expected[place] = self._expected.get(place, Loading(frozenset())) | needed
+        if not all(self._in_arrays(each) for each in questions):
+            self._backend.begin()
 
     def aggregate(
         self,
@@ -192,8 +176,9 @@ class DuckDBEngine:
         self, asked: PassQuery, keys: Sequence[tuple[Key, ...]] | None = None
     ) -> tuple[Exact | ExactHistogram, ...]:
         """What is asked, by a pass over the rows."""
-        if keys is None and (boxes := self._whole.added_up(asked, once=self._once(asked))) is not None:
-            return boxes
+        if keys is None and self._in_arrays(asked):
+            with suppress(NotEnoughMemory):  # then in parts
+                return self._whole.added_up(asked)
         return self._answered(
             asked,
             partial(dense_totals, asked, keys),
@@ -242,6 +227,10 @@ class DuckDBEngine:
                 partial(occurring_keys, asked),
                 lambda stage, totals: occurring(stage, asked, totals["keys"]),
             )
+
+    def _in_arrays(self, asked: PassQuery) -> bool:
+        """Whether it is answered without a statement."""
+        return not suits(asked) and self._whole.needs_no_table(asked, once=self._once(asked))
 
     def _once(self, asked: PassQuery) -> bool:
         """Whether one pass alone is expected over the rows of its table."""
@@ -345,7 +334,7 @@ class DuckDBEngine:
                 backend, self._backend = self._backend, None
                 for reader in self._readers.values():
                     reader.close()
-                scrubbed("closing DuckDB", backend.disconnect)
+                backend.close()
 
     def _check_open(self) -> None:
         if self._backend is None:

@@ -114,14 +114,15 @@ class LoadedTables:
         passes = once and not loaded and asked.table.unit_id is None
         return passes and unjoined(asked.catalog, asked.grouping, asked.quantities)
 
-    def added_up(self, asked: PassQuery, *, once: bool) -> tuple[Exact, ...] | None:
-        """The answer, where no statement is needed for it; None: it has to be made of :meth:`rows`."""
-        table = asked.table
-        layout = self._layout_of(table, asked) if self._passes(asked, once) else None
-        if layout is None or not fits_arrays(asked, layout):
-            return None
-        add_up = partial(add_up_in_arrays, asked, layout, self._read(table, layout.columns))
-        boxes = scrubbed(f"table {table.name!r}, loading", add_up)
+    def needs_no_table(self, asked: PassQuery, *, once: bool) -> bool:
+        """Whether a question is answered by :meth:`added_up`; ``once`` as of :meth:`rows`."""
+        return self._passes(asked, once) and fits_arrays(asked, self._layout_of(asked.table, asked))
+
+    def added_up(self, asked: PassQuery) -> tuple[Exact, ...]:
+        """The answer to a question that no statement has to be made for, from a reading of the source."""
+        table, layout = asked.table, self._layout_of(asked.table, asked)
+        blocks = self._read(table, layout.columns)
+        boxes = scrubbed(f"table {table.name!r}, loading", lambda: add_up_in_arrays(asked, layout, blocks))
         self._done.add(table.fingerprint())
         return boxes
 

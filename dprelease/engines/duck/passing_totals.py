@@ -52,7 +52,7 @@ def fits_arrays(asked: PassQuery, layout: Layout) -> bool:
 def _is_added(table: Table, quantity: Quantity, names: Sequence[str]) -> bool:
     plain = Quantity(kind=quantity.kind, column=quantity.column)
     if quantity.kind in ("rows", "nonnull"):
-        return quantity == plain
+        return quantity == plain and (quantity.column is None or our_name(table, quantity.column) in names)
     ends = {name: getattr(quantity, name) for name in ("step", "low", "high", "centre")}
     if quantity.kind != "sum" or quantity != plain.model_copy(update=ends) or _largest(quantity) > _LARGEST:
         return False
@@ -65,7 +65,7 @@ def _largest(quantity: Quantity) -> int:
 
 
 def _steps_name(table: Table, quantity: Quantity) -> str:
-    """The column of a value's whole steps (``grid_steps.steps``): of an integer on a grid of 1 the values themselves."""
+    """The column of whole steps (``grid_steps.steps``): of an integer on a grid of 1 that of the values themselves."""
     column = table.column(str(quantity.column))
     name = our_name(table, column.name)
     return name if column.type == "integer" and quantity.step == 1 else grid_name(name, quantity.step)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ibis
 import numpy as np
 import pyarrow as pa
 
@@ -14,10 +13,11 @@ from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
 from dprelease.catalog.reference import References, ReferenceTable
 from dprelease.catalog.table import Catalog, Join, Key, PrivateJoin, Table, Zeros
 from dprelease.engines.declared import counts_alone, needed, read_by
+from dprelease.engines.drivers import ibis
 from dprelease.engines.duck.bounding import bounded_cells, bounded_counts, bounded_pairs
 from dprelease.engines.duck.bounds_check import check_all_counted, check_cell_bounds
 from dprelease.engines.duck.cells import CELL, cell_columns, celled, chosen, completed, positions, without_zeros
-from dprelease.engines.duck.computed_columns import Lend, evaluated, with_derived
+from dprelease.engines.duck.columns.computed_columns import Lend, evaluated, with_derived
 from dprelease.engines.duck.query import (
     PartTotals,
     cell_totals,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-import ibis
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,9 +14,10 @@ import pyarrow as pa
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import Node
 from dprelease.catalog.table import Table
+from dprelease.engines.drivers import ibis
 from dprelease.engines.duck.cells import CELL
-from dprelease.engines.duck.computed_columns import evaluated
-from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps, weight_steps
+from dprelease.engines.duck.columns.computed_columns import evaluated
+from dprelease.engines.duck.columns.grid_steps import MOST, clip, squared, steps, weight_steps
 from dprelease.engines.duck.units import our_name
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
 ]
 
 Integers = npt.NDArray[np.int64]
-_ONE, _MINUS_ONE = ibis.literal(1), ibis.literal(-1)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool, known: dict
         counts = _holds(rows, table, quantity, known)
         if quantity.column is not None:
             counts = rows[our_name(table, quantity.column)].notnull() & counts
-        return ibis.ifelse(counts, _ONE, _MINUS_ONE).sum()
+        return ibis.ifelse(counts, *_signs()).sum()
     if quantity.kind == "balance":
         counting = quantity.model_copy(update={"kind": "rows" if quantity.column is None else "nonnull"})
         return 2 * _total(rows, table, counting, units, known) - _times(rows.count(), once)
@@ -151,6 +151,12 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool, known: dict
         return _clipped_once(rows, table, quantity, taken, present)
     each = steps(rows, table, quantity)
     return ibis.coalesce(_contribution(each, quantity).sum(where=taken), 0)
+
+
+@cache
+def _signs() -> tuple[Any, Any]:
+    """One for a row that counts and minus one for any other, made once for all statements."""
+    return ibis.literal(1), ibis.literal(-1)
 
 
 def _weighted(rows: Any, table: Table, quantity: Quantity, weight: Any, known: dict[Node, Any]) -> Any:

@@ -7,8 +7,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any
 
-import ibis.expr.operations as ops
-
+from dprelease.engines.drivers import operations
 from dprelease.engines.files.decimals import MOST
 
 __all__ = ["Stage"]
@@ -67,8 +66,8 @@ class Stage:
         if (name := stage._views.get(made_of)) is None:
             name = stage._views[made_of] = f"t{next(self._names)}"
             self._backend.con.execute(f"CREATE VIEW {_quoted(name)} AS {self._backend.compile(rows)}")
-        where = ops.Namespace(catalog=None, database=None)
-        return ops.DatabaseTable(name, schema=rows.schema(), source=self._backend, namespace=where).to_expr()
+        where = operations.Namespace(catalog=None, database=None)
+        return operations.DatabaseTable(name, schema=rows.schema(), source=self._backend, namespace=where).to_expr()
 
     def read(self, rows: Any) -> Any:
         """Compute an Ibis table and fetch it, as an Arrow table."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ibis
-
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.engines.declared import id_column
+from dprelease.engines.drivers import ibis
 
 __all__ = [
     "ALONE",

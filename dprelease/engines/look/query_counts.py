@@ -15,8 +15,8 @@ import ibis
 from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines.duck.cells import cell_columns, celled, completed, without_zeros
-from dprelease.engines.duck.computed_columns import evaluated
-from dprelease.engines.duck.grid_steps import MOST, steps
+from dprelease.engines.duck.columns.computed_columns import evaluated
+from dprelease.engines.duck.columns.grid_steps import MOST, steps
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import our_name, unit_name
 

@@ -20,8 +20,8 @@ from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Computed, Table
 from dprelease.engines.declared import needed, own_columns
-from dprelease.engines.duck.computed_columns import evaluated, with_derived
-from dprelease.engines.duck.engine import locked_connection
+from dprelease.engines.duck.backend import locked_connection
+from dprelease.engines.duck.columns.computed_columns import evaluated, with_derived
 from dprelease.engines.duck.loaded import LoadedTables
 from dprelease.engines.duck.pipeline import PassQuery, lent_matches, privately_joined, publicly_joined
 from dprelease.engines.duck.temp_tables import Stage

@@ -91,6 +91,10 @@ class SparkEngine(DuckDBEngine):
                 code="DPR-E156",
             )
 
+    def _in_arrays(self, asked: PassQuery) -> bool:
+        """Its rows are not read here."""
+        return False
+
     def _answered(
         self, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]
     ) -> Result:

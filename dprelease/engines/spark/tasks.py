@@ -26,7 +26,7 @@ import pyarrow as pa
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading
-from dprelease.engines.duck.engine import locked_connection
+from dprelease.engines.duck.backend import locked_connection
 from dprelease.engines.duck.loaded import LoadedTables, of_several_types
 from dprelease.engines.duck.loading import Layout
 from dprelease.engines.duck.parts import AddedUp, ComeTo, UnitPart, check_parts

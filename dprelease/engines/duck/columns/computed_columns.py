@@ -7,13 +7,13 @@ from fractions import Fraction
 from math import ceil, floor, inf, nextafter
 from typing import Any
 
-import ibis
 import pyarrow as pa
 
 from dprelease.catalog.expressions.expression import Node, parse
 from dprelease.catalog.table import Binned, Column, Key, Mapped, Range, Table
 from dprelease.engines.declared import types
-from dprelease.engines.duck.expressions import double, to_ibis
+from dprelease.engines.drivers import ibis
+from dprelease.engines.duck.columns.expressions import double, to_ibis
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.rows import ARROW
 

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from math import ceil, floor
 from typing import Any
-
-import ibis
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.catalog.weight import RowWeight
-from dprelease.engines.duck.computed_columns import INT64
+from dprelease.engines.drivers import ibis
+from dprelease.engines.duck.columns.computed_columns import INT64
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import MOST, grid_name
 
 __all__ = ["MOST", "clip", "squared", "steps", "weight_steps"]
 
 
-@ibis.udf.scalar.builtin(name="divide")  # type: ignore[untyped-decorator]
-def _quotient(one: int, other: int) -> int:  # type: ignore[empty-body]
+@cache
+def _quotient() -> Any:
     """The whole quotient of two whole numbers, one at least 0 and the other above it: what DuckDB writes ``//``."""
+
+    def divide(one: int, other: int) -> int: ...  # type: ignore[empty-body]
+
+    return ibis.udf.scalar.builtin(divide)
 
 
 def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
@@ -60,7 +64,7 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
 def _halves_upward(value: Any, step: Fraction) -> Any:
     """Whole numbers as steps of a grid, see :func:`steps`: rounding a double takes an engine four times as long."""
     raised = value.cast("int64") * (2 * step.denominator) + step.numerator
-    return _quotient(raised, ibis.literal(2 * step.numerator, type="int64"))
+    return _quotient()(raised, ibis.literal(2 * step.numerator, type="int64"))
 
 
 def weight_steps(rows: Any, table: Table, weight: RowWeight) -> Any:

@@ -12,8 +12,6 @@ from functools import reduce
 from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub, truediv
 from typing import Any
 
-import ibis
-
 from dprelease.catalog.expressions.expression import (
     BLANKS,
     DATE_TEXT,
@@ -27,6 +25,7 @@ from dprelease.catalog.expressions.expression import (
     letters,
 )
 from dprelease.catalog.table import ColumnType
+from dprelease.engines.drivers import ibis
 
 __all__ = ["double", "to_ibis"]
 
@@ -138,10 +137,10 @@ def _case(node: Node, *parts: Any) -> Any:
     return ibis.cases(*branches, else_=parts[-1])
 
 
-def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+def _extreme(choose: str) -> Callable[..., Any]:
     def step(node: Node, *parts: Any) -> Any:
         known = reduce(and_, (part.notnull() for part in parts))
-        return ibis.ifelse(known, choose(*parts), _null(node.type))
+        return ibis.ifelse(known, getattr(ibis, choose)(*parts), _null(node.type))
 
     return step
 
@@ -267,8 +266,8 @@ _STEPS: dict[str, Callable[..., Any]] = {
     "round": lambda _, value: _in_range(value).round(),
     "floor": lambda _, value: _in_range(value).floor(),
     "ceil": lambda _, value: _in_range(value).ceil(),
-    "least": _extreme(ibis.least),
-    "greatest": _extreme(ibis.greatest),
+    "least": _extreme("least"),
+    "greatest": _extreme("greatest"),
     "lower": _cased(False),
     "upper": _cased(True),
     "trim": lambda _, text: text.strip(),

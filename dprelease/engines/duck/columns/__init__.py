@@ -1,0 +1,1 @@
+"""What is made of the columns of one row: expressions, derived columns, whole steps of a grid."""
