@@ -21,28 +21,43 @@ from dprelease.release import environment as environments
 from dprelease.release.data import public_files
 from dprelease.spec.text.nodes import YamlNode, scalars
 from dprelease.spec.text.yaml import read_yaml
-from tests.project import environment, small_project
+from tests.project import SPEC, environment, small_project
 
 ROOT = Path(__file__).resolve().parents[2]
 _NEVER = ("pandas", "scipy", "dp_accounting")
 _NOT_FOR_A_PLAN = (*_NEVER, "pyarrow", "duckdb", "ibis", "jinja2", "dprelease.publish.bundle.package")
+_COUNTS = """
+dprelease: 1
+release: {name: counts, period: 2024}
+privacy: {unit: {entity: person}, budget: {epsilon: 1, delta: 1e-9}}
+tables:
+  people:
+    account: people
+    source: {file: people-1.csv}
+    columns:
+      sex: {type: integer, keys: [1, 2]}
+queries:
+  by_sex: {table: people, by: [sex], measures: {people: {count: rows}}}
+publish: {formats: [csv]}
+"""
 _SAID = "import sys, atexit\natexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "never"),
+    ("words", "spec", "never"),
     [
-        (("plan", "spec.yaml"), _NOT_FOR_A_PLAN),
-        (("run", "spec.yaml", "--direct"), _NEVER),
-        (("--help",), (*_NOT_FOR_A_PLAN, "pydantic", "numpy")),
+        (("plan", "spec.yaml"), SPEC, _NOT_FOR_A_PLAN),
+        (("run", "spec.yaml", "--direct"), SPEC, _NEVER),
+        (("run", "spec.yaml", "--direct"), _COUNTS, (*_NEVER, "duckdb", "ibis", "sqlglot", "numpy.random")),
+        (("--help",), SPEC, (*_NOT_FOR_A_PLAN, "pydantic", "numpy")),
     ],
-    ids=("plan", "run", "help"),
+    ids=("plan", "run", "counts", "help"),
 )
 def test_a_command_does_not_load_what_it_does_not_use(
-    tmp_path: Path, words: tuple[str, ...], never: tuple[str, ...]
+    tmp_path: Path, words: tuple[str, ...], spec: str, never: tuple[str, ...]
 ) -> None:
     """Also where the release is compared by dp_accounting, which another process loads."""
-    small_project(tmp_path, rows=60)
+    small_project(tmp_path, spec, rows=60)
     code = f"{_SAID}from dprelease.cli import main\nsys.argv[0] = 'dprelease'\nmain()"
     done = subprocess.run(
         [sys.executable, "-c", code, *words],

@@ -18,7 +18,7 @@ from dprelease.estimate import PublishedTable
 from dprelease.plan.document import Derived, PlannedQuery, ReleasePlan
 from dprelease.publish.base import keys_of_query, measure_names, sql_names
 from dprelease.publish.comparing.earlier import EarlierRelease, needed_tables
-from dprelease.publish.derive.run import Chance, replicated
+from dprelease.publish.derive.run import replicated
 from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import Inputs, queries_as_tables
@@ -170,7 +170,7 @@ class EarlierTables:
         """How many rows the largest of them has."""
         return max((table.cells for tables in self.tables.values() for table in tables), default=0)
 
-    def replicated(self, chances: Sequence[Chance], sizes: Sequence[int]) -> Iterator[EarlierTables]:
+    def replicated(self, chances: Sequence[np.random.Generator], sizes: Sequence[int]) -> Iterator[EarlierTables]:
         """For each of ``sizes`` the tables with so many replicates, as ``run.replicated`` makes them.
 
         Args:

@@ -23,10 +23,9 @@ from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.measured import Inputs
 from dprelease.publish.totals import totals_again
 
-__all__ = ["REPLICATES", "Chance", "Database", "DerivedRows", "Replicates", "answer_of", "batches_of", "replicated"]
+__all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "batches_of", "replicated"]
 
 Floats = npt.NDArray[np.float64]
-Chance = np.random.Generator
 REPLICATES = 1000
 _ROWS_AT_ONCE = 500_000  # of the largest table
 
@@ -155,7 +154,7 @@ def replicated(
     tables: Sequence[PublishedTable],
     inputs: Inputs,
     used: Collection[str],
-    chance: Chance,
+    chance: np.random.Generator,
     sizes: Sequence[int],
 ) -> Iterator[list[PublishedTable]]:
     """For each of ``sizes`` the used tables with so many replicates, their values one replicate after the other."""
