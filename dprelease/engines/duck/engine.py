@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -17,10 +17,11 @@ from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.engines.base import scrubbed
-from dprelease.engines.declared import Loading, loading
+from dprelease.engines.duck.array_totals import ArrayTotals
 from dprelease.engines.duck.backend import Backend
-from dprelease.engines.duck.combinations import cell_counts, combinations_identity, passes_of, rows_identity, suits
+from dprelease.engines.duck.combinations import cell_counts, combinations_identity, rows_identity, suits
 from dprelease.engines.duck.cubes import added_up
+from dprelease.engines.duck.expected import Expected
 from dprelease.engines.duck.loaded import LoadedTables
 from dprelease.engines.duck.parts import (
     ALL,
@@ -75,8 +76,8 @@ class DuckDBEngine:
         self._folder = folder
         self._environment = environment
         self._lock = Lock()
-        self._expected: dict[str, Loading] = {}
-        self._passes: dict[str, set[Any]] = {}  # that are expected over the rows of a table, by its fingerprint
+        self._expected = Expected()
+        self._arrays: dict[str, ArrayTotals | None] = {}  # by the fingerprint of a table; None: it takes statements
         self._read: set[str] = set()  # the fingerprints of tables that answers are made of
         self._parts: dict[str, int] = {}  # how many parts of a table fit in memory one by one, where not all do
         self._combinations: dict[Any, tuple[References, Any]] = {}
@@ -133,14 +134,9 @@ class DuckDBEngine:
 
         Where it takes statements DuckDB is begun now: a failure to do so is then one before anything is read.
         """
-        questions = [PassQuery(catalog, grouping, tuple(quantities), {}, b"") for grouping, quantities in asked]
-        for question in questions:
-            grouping, quantities = question.grouping, question.quantities
-            self._passes.setdefault(question.table.fingerprint(), set()).update(passes_of(question))
-            for name, needed in loading(catalog, grouping, quantities).items():
-                place = catalog.tables[name].fingerprint()
-                self._expected[place] = self._expected.get(place, Loading(frozenset())) | needed
-        if not all(self._in_arrays(each) for each in questions):
+        tables = self._expected.add(catalog, asked)
+        self._arrays = {place: each for place, each in self._arrays.items() if each is not None and each.are_read}
+        if any(self._arrays_of(table) is None for table in tables):
             self._backend.begin()
 
     def aggregate(
@@ -166,6 +162,9 @@ class DuckDBEngine:
             refuse_within(catalog, grouping, within, counts=suits(asked))
         with self._lock:
             self._check_open()
+            plain = keys is None and within is None
+            if plain and (boxes := self._from_arrays(asked)) is not None:
+                return boxes
             if suits(asked):
                 return self._from_combinations(asked, within)
             if cube is not None and asked.table.unit_id is None:
@@ -176,9 +175,6 @@ class DuckDBEngine:
         self, asked: PassQuery, keys: Sequence[tuple[Key, ...]] | None = None
     ) -> tuple[Exact | ExactHistogram, ...]:
         """What is asked, by a pass over the rows."""
-        if keys is None and self._in_arrays(asked):
-            with suppress(NotEnoughMemory):  # then in parts
-                return self._whole.added_up(asked)
         return self._answered(
             asked,
             partial(dense_totals, asked, keys),
@@ -228,13 +224,28 @@ class DuckDBEngine:
                 lambda stage, totals: occurring(stage, asked, totals["keys"]),
             )
 
-    def _in_arrays(self, asked: PassQuery) -> bool:
-        """Whether it is answered without a statement."""
-        return not suits(asked) and self._whole.needs_no_table(asked, once=self._once(asked))
+    def _arrays_of(self, table: Table) -> ArrayTotals | None:
+        """What answers all that is expected to be asked about a table without a statement; None: it takes some."""
+        place = table.fingerprint()
+        if place not in self._arrays:
+            self._arrays[place] = self._whole.in_arrays(self._expected.questions(table))
+        return self._arrays[place]
 
-    def _once(self, asked: PassQuery) -> bool:
-        """Whether one pass alone is expected over the rows of its table."""
-        return len(self._passes.get(asked.table.fingerprint(), ())) == 1
+    def _from_arrays(self, asked: PassQuery) -> tuple[Exact | ExactHistogram, ...] | None:
+        """The answer, where no statement is made for it; None: there is one to make."""
+        table, place = asked.table, asked.table.fingerprint()
+        totals = self._arrays_of(table)
+        if totals is None or not totals.answers(asked):
+            return None
+        if not totals.are_read:
+            blocks = self._reader(table).blocks(table, totals.columns)
+            try:
+                scrubbed(f"table {table.name!r}, loading", lambda: totals.read(blocks))
+            except NotEnoughMemory:  # in parts there may be enough
+                self._arrays[place] = None
+                return None
+            self._read.add(place)
+        return totals.boxes(asked)
 
     def _answered(
         self, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]
@@ -266,7 +277,7 @@ class DuckDBEngine:
         doing = _doing(asked)
         with Stage(self._backend, self._numbers, self._lasting) as results:
             if parts == 1:
-                with self._whole.rows(asked, once=self._once(asked)) as whole:
+                with self._whole.rows(asked, once=self._expected.once(asked.table)) as whole:
 
                     def act() -> Result:
                         totals = come_to(results, whole, True)
@@ -301,7 +312,7 @@ class DuckDBEngine:
         def read(table: Table, columns: Sequence[Column]) -> Iterator[Sequence[Any]]:
             return self._reader(table).blocks(table, columns)
 
-        return LoadedTables(self._backend, self._numbers, read, self._expected, self._read, part)
+        return LoadedTables(self._backend, self._numbers, read, self._expected.loadings, self._read, part)
 
     def stored(
         self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None]

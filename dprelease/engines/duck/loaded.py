@@ -12,16 +12,15 @@ from typing import Any, Self
 from dprelease.catalog.table import Column, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, id_column, loading, unjoined
+from dprelease.engines.duck.array_totals import ArrayTotals
 from dprelease.engines.duck.bounding import bounded_rows
 from dprelease.engines.duck.bounds_check import check_row_bounds
 from dprelease.engines.duck.loading import Layout, PassingRows, take_in
 from dprelease.engines.duck.parts import ALL, UnitPart
-from dprelease.engines.duck.passing_totals import add_up_in_arrays, fits_arrays
 from dprelease.engines.duck.pipeline import PassQuery
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_name
 from dprelease.engines.files.decimals import grids_read
-from dprelease.noise.exact import Exact
 
 __all__ = ["LoadedTables", "of_several_types"]
 
@@ -110,21 +109,20 @@ class LoadedTables:
             self._backend.con.unregister(name)
 
     def _passes(self, asked: PassQuery, once: bool) -> bool:
+        return once and self._is_alone(asked)
+
+    def _is_alone(self, asked: PassQuery) -> bool:
+        """Whether the rows of its table are not there yet, and are neither bounded nor joined."""
         loaded = any(place == asked.table.fingerprint() for place, _ in self._loaded)
-        passes = once and not loaded and asked.table.unit_id is None
-        return passes and unjoined(asked.catalog, asked.grouping, asked.quantities)
+        own = not loaded and asked.table.unit_id is None
+        return own and unjoined(asked.catalog, asked.grouping, asked.quantities)
 
-    def needs_no_table(self, asked: PassQuery, *, once: bool) -> bool:
-        """Whether a question is answered by :meth:`added_up`; ``once`` as of :meth:`rows`."""
-        return self._passes(asked, once) and fits_arrays(asked, self._layout_of(asked.table, asked))
-
-    def added_up(self, asked: PassQuery) -> tuple[Exact, ...]:
-        """The answer to a question that no statement has to be made for, from a reading of the source."""
-        table, layout = asked.table, self._layout_of(asked.table, asked)
-        blocks = self._read(table, layout.columns)
-        boxes = scrubbed(f"table {table.name!r}, loading", lambda: add_up_in_arrays(asked, layout, blocks))
-        self._done.add(table.fingerprint())
-        return boxes
+    def in_arrays(self, questions: Sequence[PassQuery]) -> ArrayTotals | None:
+        """What answers all questions about a table, not read yet; None where statements have to be made."""
+        if not questions or not all(map(self._is_alone, questions)):
+            return None
+        totals = ArrayTotals(questions, self._layout_of(questions[0].table, questions[0]))
+        return totals if totals.fit else None
 
     def lent(self, asked: PassQuery) -> list[Any]:
         """What each private join of the table that is asked about adds from, bounded."""

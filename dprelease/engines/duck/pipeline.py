@@ -36,6 +36,7 @@ from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 __all__ = [
     "DIFFERENT",
     "PassQuery",
+    "alike",
     "answers",
     "lent_matches",
     "looked_at",
@@ -128,7 +129,7 @@ def part_totals(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Key
         totals = {"sums": summed(_in_cells(stage, asked, pairs, keys), list(sums))} if sums else {}
         rows = _in_cells(stage, asked, rows, keys) if by_row else rows
     values = {name: different_values(rows, asked.table, item) for name, item in distinct.items()}
-    grids = {_histogram(item): grid_counts(rows, asked.table, _alike(item)) for item in quantiles.values()}
+    grids = {_histogram(item): grid_counts(rows, asked.table, alike(item)) for item in quantiles.values()}
     return {**totals, **values, **grids}
 
 
@@ -303,14 +304,14 @@ def _histogrammed(asked: PassQuery, answer: Any, keys: Keys | None) -> ExactHist
     return ExactHistogram(_cells(asked, keys), cell[order], value[order], counts[order])
 
 
-def _alike(quantity: Quantity) -> Quantity:
+def alike(quantity: Quantity) -> Quantity:
     """What a quantile's histogram depends on."""
     return quantity.model_copy(update={"at": None})
 
 
 def _histogram(quantity: Quantity) -> str:
     """The name of a quantile's histogram among the totals of a pass."""
-    return f"grid of {_alike(quantity).fingerprint()}"
+    return f"grid of {alike(quantity).fingerprint()}"
 
 
 def publicly_joined(rows: Any, table: Table, wanted: frozenset[str], references: References, lend: Lend) -> Any:

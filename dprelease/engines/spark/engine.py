@@ -21,6 +21,7 @@ from dprelease.catalog.source import MetastoreSource
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import loading
+from dprelease.engines.duck.array_totals import ArrayTotals
 from dprelease.engines.duck.combinations import cell_counts, combinations_identity, counted_columns
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.engines.duck.parts import ComeTo, combinations_of
@@ -91,9 +92,9 @@ class SparkEngine(DuckDBEngine):
                 code="DPR-E156",
             )
 
-    def _in_arrays(self, asked: PassQuery) -> bool:
+    def _arrays_of(self, table: Table) -> ArrayTotals | None:
         """Its rows are not read here."""
-        return False
+        return None
 
     def _answered(
         self, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]

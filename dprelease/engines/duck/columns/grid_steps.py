@@ -15,7 +15,7 @@ from dprelease.engines.duck.columns.computed_columns import INT64
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import MOST, grid_name
 
-__all__ = ["MOST", "clip", "squared", "steps", "weight_steps"]
+__all__ = ["MOST", "clip", "squared", "steps", "weight_steps", "whole_limits"]
 
 
 @cache
@@ -46,10 +46,9 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
     if column.type == "integer" and quantity.step == 1:
         return clip(value, low, high)
     if column.type == "integer":
-        # Nothing outside these limits lands inside the clip, and the limits keep the product small.
-        least, most = floor(low * quantity.step), ceil(high * quantity.step)
+        least, most = _limits(quantity)
         value = clip(value, max(min(least, INT64), -INT64), max(min(most, INT64), -INT64))
-        if least >= 0 and 2 * (most * ratio.denominator + ratio.numerator) <= MOST:
+        if whole_limits(quantity) is not None:
             nearest = _halves_upward(value, ratio)
             on_steps = least == low * ratio and most == high * ratio  # then the nearest steps lie between the same ends
             return nearest if on_steps else clip(nearest, low, high)
@@ -59,6 +58,18 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
         scaled = ibis.ifelse(scaled.abs() < _double(2**48), nudged, scaled)
     nearest = ibis.greatest(ibis.least(scaled, _double(high)), _double(low)).round()
     return clip(nearest, low, high)
+
+
+def _limits(quantity: Quantity) -> tuple[int, int]:
+    """Whole numbers outside of which nothing lands inside the clip; they keep the product small."""
+    return floor(quantity.low * quantity.step), ceil(quantity.high * quantity.step)
+
+
+def whole_limits(quantity: Quantity) -> tuple[int, int] | None:
+    """The same, where what is within them is rounded in whole numbers that stay in 62 bits; else None."""
+    least, most = _limits(quantity)
+    small = 2 * (most * quantity.step.denominator + quantity.step.numerator) <= MOST
+    return (least, most) if least >= 0 and small else None
 
 
 def _halves_upward(value: Any, step: Fraction) -> Any:

@@ -1,23 +1,26 @@
-"""Totals of rows that pass, in arrays: those of the reference engine and of statements, whatever the rows hold."""
+"""Totals in arrays: those of the reference engine and of statements, whatever the rows hold."""
 
 from __future__ import annotations
 
 import tempfile
 from fractions import Fraction
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.engines import DuckDBEngine, Engine
-from dprelease.engines.duck import passing_totals
+from dprelease.engines.duck import array_totals
+from dprelease.engines.duck.array_totals import ArrayTotals
 from dprelease.engines.duck.loading import Layout
 from dprelease.errors import DpReleaseError, EngineError
 from tests.conformance.people import COUNT, REGIONS, SECRET, integers, opened
@@ -28,10 +31,13 @@ from tests.tiers import few
 CENTS = Fraction(1, 100)
 PAID = Quantity(kind="sum", column="pay", step=CENTS, low=-500, high=2000, centre=50)
 AGES = Quantity(kind="sum", column="age", low=3, high=60, centre=7)
+TENS = Quantity(kind="sum", column="age", step=Fraction(10, 3), low=1, high=30, centre=2)
+MEDIAN = Quantity(kind="quantile", column="age", low=-5, high=90, at=Fraction(1, 2))
+PAY_CLASSES = Quantity(kind="quantile", column="pay", step=CENTS, low=0, high=900, grain=100)
 PRESENT = [Quantity(kind="nonnull", column=name) for name in ("age", "pay", "day")]
-ASKED = (COUNT, PAID, AGES, COUNT, *PRESENT)
+ASKED = (COUNT, PAID, AGES, COUNT, TENS, *PRESENT, MEDIAN, PAY_CLASSES)
 WIDE = Quantity(kind="sum", column="age", low=-(2**33), high=2**33)
-CONTRIBUTED = 2**32  # what the largest value of these tables is clipped to
+CONTRIBUTED = 2**32  # the largest that one row may contribute
 
 
 def people(kind: str) -> Table:
@@ -98,48 +104,101 @@ def test_they_are_those_of_a_statement_and_of_the_reference(shape: str, by: tupl
     other.close()
 
 
+def test_several_questions_are_answered_from_one_reading_and_from_shared_cubes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows without a key in a column count where that column is not asked for, and where it must be complete not."""
+    table = people("parquet")
+    write(tmp_path, "parquet")
+    names = ("area", "run", "odd")
+    groupings = [
+        *({"by": tuple(some)} for size in range(4) for some in permutations(names, size)),
+        *({"by": some, "complete": names} for some in ((), ("run",), ("odd", "area"))),
+    ]
+    asked: list[tuple[Grouping, tuple[Quantity, ...]]] = [
+        (Grouping(table="t", **each), (ASKED if at % 2 else (COUNT, MEDIAN, AGES))) for at, each in enumerate(groupings)
+    ]
+    engine, reference = DuckDBEngine(tmp_path, {}), ReferenceEngine(tmp_path, {})
+    engine.expect(Catalog(tables={"t": table}), asked)
+    readings = []
+    read = ArrayTotals.read
+    monkeypatch.setattr(
+        ArrayTotals, "read", lambda self, blocks: (readings.append(len(self._cubes)), read(self, blocks))
+    )
+    for grouping, some in [*asked, *asked[::-1]]:
+        more = {"complete": grouping.complete}
+        assert told(engine, table, grouping.by, some, **more) == told(reference, table, grouping.by, some, **more)
+    assert not has_begun(engine)
+    assert len(readings) == 1
+    assert readings[0] < 8  # of 16 groupings, and nine quantities
+    other = (Quantity(kind="sum", column="age", high=5),)
+    assert told(engine, table, ("run",), other) == told(reference, table, ("run",), other)  # what nobody expected
+    assert has_begun(engine)
+    engine.close()
+
+
 @settings(max_examples=few(60, 10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_they_are_those_of_the_reference_for_any_rows(data: st.DataObject) -> None:
     table = data.draw(tables())
     files = data.draw(parts(table))
-    by = data.draw(st.lists(st.sampled_from(["area", "Code", "code", "day"]), unique=True, max_size=3).map(tuple))
-    sums = st.builds(
-        Quantity,
-        kind=st.just("sum"),
-        column=st.sampled_from(["amount", *({"Code"} - set(by))]),
-        low=st.sampled_from([-1000, 0, 2]),
-        high=st.sampled_from([3, 1000, 2**31]),
-        centre=st.sampled_from([0, -3, 2]),
-    )
-    present = st.sampled_from(sorted({"area", "Code", "code", "day", "amount", "seen at"} - set(by)))
+    columns = st.lists(st.sampled_from(["area", "Code", "code", "day"]), unique=True, max_size=3).map(tuple)
+    catalog = Catalog(tables={table.name: table})
+    clips = {
+        "step": st.sampled_from([Fraction(1), Fraction(5, 2)]),
+        "low": st.sampled_from([-1000, 0, 2]),
+        "high": st.sampled_from([3, 1000]),
+    }
+    numbers = st.sampled_from(["amount", "Code"])
+    sums = st.builds(Quantity, kind=st.just("sum"), column=numbers, centre=st.sampled_from([0, -3, 2]), **clips)
+    histograms = st.builds(Quantity, kind=st.just("quantile"), column=numbers, at=st.just(Fraction(1, 4)), **clips)
+    present = st.sampled_from(["area", "Code", "code", "day", "amount", "seen at"])
     counts = st.one_of(st.just(COUNT), present.map(lambda name: Quantity(kind="nonnull", column=name)))
-    asked = tuple(data.draw(st.lists(st.one_of(counts, sums), min_size=1, max_size=4)))
-    grouping, catalog = Grouping(table=table.name, by=by), Catalog(tables={table.name: table})
+    questions = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        grouping = Grouping(
+            table=table.name, by=data.draw(columns), complete=data.draw(st.one_of(st.just(()), columns))
+        )
+        asked = data.draw(st.lists(st.one_of(counts, sums, histograms), min_size=1, max_size=3))
+        questions.append((grouping, tuple(asked)))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for at, content in enumerate(files):
             (folder / f"rows-{at}.{table.source.format}").write_bytes(content)
         engine, reference = DuckDBEngine(folder, {}), ReferenceEngine(folder, {})
-        engine.expect(catalog, [(grouping, asked)])
-        found = [
-            [opened(box) for box in each.aggregate(catalog, grouping, asked, {"regions": REGIONS}, SECRET)]
-            for each in (engine, reference)
-        ]
-        assert found[0] == found[1]
-        on_steps = all(item.column != "amount" or item.kind != "sum" for item in asked)
-        assert not has_begun(engine) or not on_steps  # the grids of this table's decimals are those of no quantity
+        engine.expect(catalog, questions)
+        arrays = engine._arrays_of(table)
+        for grouping, asked in questions:
+            found, expected = (
+                [opened(box) for box in each.aggregate(catalog, grouping, asked, {"regions": REGIONS}, SECRET)]
+                for each in (engine, reference)
+            )
+            assert found == expected
+        assert has_begun(engine) == (arrays is None)
+        target(float(arrays is not None and len(questions)))
         engine.close()
 
 
-def test_a_total_goes_on_beyond_what_an_array_of_64_bits_is_sure_to_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_total_goes_on_beyond_64_bits_and_is_handed_on_in_62(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if each of three files had 2^31 rows that all contribute the most there is."""
+    table, largest = people("parquet"), Quantity(kind="sum", column="age", low=0, high=CONTRIBUTED)
+    write(tmp_path, "parquet", files=3, rows=1)
+    found = array_totals._block_totals
+
+    def enlarged(*arguments: Any) -> Any:
+        _, totals = found(*arguments)
+        return 2**31, {place: np.full(total.shape, 2**62) for place, total in totals.items()}
+
+    monkeypatch.setattr(array_totals, "_block_totals", enlarged)
+    assert told(expecting(tmp_path, table, (), (largest,)), table, (), (largest,)) == [[2**62]]
+
+
+def test_a_block_of_many_rows_is_added_up_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = people("parquet")
     write(tmp_path, "parquet")
     expected = told(DuckDBEngine(tmp_path, {}), table, ("run",), ASKED)
-    monkeypatch.setattr(passing_totals, "_WIDE", 10)
-    monkeypatch.setattr(passing_totals, "_ROWS", 100)
+    monkeypatch.setattr(array_totals, "_WIDE", 10)
+    monkeypatch.setattr(array_totals, "_ROWS", 100)
     assert told(expecting(tmp_path, table, ("run",), ASKED), table, ("run",), ASKED) == expected
 
 
@@ -157,7 +216,7 @@ def test_the_largest_contributions_are_exact_as_doubles(tmp_path: Path) -> None:
     engine = expecting(tmp_path, table, (), asked)
     assert told(engine, table, (), asked) == [[(CONTRIBUTED - 1) * rows]]
     assert not has_begun(engine)
-    assert passing_totals._ROWS * passing_totals._LARGEST <= 2**53
+    assert array_totals._ROWS * array_totals._LARGEST <= 2**53
 
 
 @pytest.mark.parametrize(
@@ -165,16 +224,15 @@ def test_the_largest_contributions_are_exact_as_doubles(tmp_path: Path) -> None:
     [
         ((WIDE,), {}),
         ((COUNT,), {"where": "age > 3"}),
-        ((COUNT,), {"complete": ("area",)}),
         ((Quantity(kind="rows", where="age > 3"),), {}),
         ((Quantity(kind="sum", column="pay", step=Fraction(1, 3)),), {}),
-        ((Quantity(kind="sum", column="age", step=Fraction(5)),), {}),
-        ((COUNT, Quantity(kind="quantile", column="age", high=100, at=Fraction(1, 2))), {}),
+        ((Quantity(kind="sum", column="age", step=Fraction(5), low=-3, high=9),), {}),
+        ((COUNT, Quantity(kind="quantile", column="age", high=2**18, at=Fraction(1, 2))), {}),
         ((Quantity(kind="square", column="age"),), {}),
         ((Quantity(kind="distinct", column="age"),), {}),
         ((Quantity(kind="balance", column="age"),), {}),
     ],
-    ids=("wide", "where", "complete", "condition", "thirds", "fives", "quantile", "square", "distinct", "balance"),
+    ids=("wide", "where", "condition", "thirds", "fives", "quantile", "square", "distinct", "balance"),
 )
 def test_everything_else_is_asked_by_statements(
     asked: tuple[Quantity, ...], more: dict[str, Any], tmp_path: Path
@@ -194,9 +252,9 @@ def test_more_cells_than_a_block_has_rows_are_groups_of_a_statement(
 ) -> None:
     write(tmp_path, "parquet", files=1)
     table = people("parquet")
-    assert not has_begun(expecting(tmp_path, table, ("area", "run"), ASKED))
-    monkeypatch.setattr(passing_totals, "_CELLS", 11)
-    assert has_begun(expecting(tmp_path, table, ("area", "run"), ASKED))
+    assert not has_begun(expecting(tmp_path, table, ("area", "run"), (COUNT,)))
+    monkeypatch.setattr(array_totals, "_CELLS", 19)
+    assert has_begun(expecting(tmp_path, table, ("area", "run"), (COUNT,)))  # of 20 places, 8 of them for no key
 
 
 def test_rows_are_of_the_state_that_was_fingerprinted(tmp_path: Path) -> None:
