@@ -23,7 +23,7 @@ from dprelease.catalog.table import Catalog, Column, Range, Source, Table, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading
 from dprelease.engines.duck import engine as room
-from dprelease.engines.duck import loaded, parts
+from dprelease.engines.duck import array_totals, loaded, parts
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.engines.duck.loading import Layout
 from dprelease.engines.duck.parts import UnitPart, check_parts
@@ -277,17 +277,21 @@ def test_what_is_kept_makes_room_before_a_table_is_parted(
     assert engine._backend.con.execute("SHOW TABLES").fetchall() == []
 
 
+@pytest.mark.parametrize(("cells", "failures"), [(0, 1), (2**18, 2)], ids=["a statement", "arrays, then a statement"])
 def test_rows_that_pass_are_parted_where_there_is_no_memory_for_what_they_come_to(
-    tiny: tuple[DuckDBEngine, Table], monkeypatch: pytest.MonkeyPatch
+    tiny: tuple[DuckDBEngine, Table], monkeypatch: pytest.MonkeyPatch, cells: int, failures: int
 ) -> None:
+    monkeypatch.setattr(array_totals, "_CELLS", cells)
     engine, units = tiny
     plain = units.model_copy(update={"unit_id": None})
+    question = (Grouping(table="people", by=("sex",)), (COUNT, PAID))
     found = ask(engine, plain)
     engine._forget()
-    engine.expect(Catalog(tables={"people": plain}), [(Grouping(table="people", by=("sex",)), (COUNT, PAID))])
+    engine.expect(Catalog(tables={"people": plain}), [question])
     assert ask(engine, plain) == found
     assert engine._parts == {}
-    monkeypatch.setattr(Layout, "typed", failing(2, Layout.typed))  # in arrays, and in a statement over all rows
+    engine._arrays.clear()
+    monkeypatch.setattr(Layout, "typed", failing(failures, Layout.typed))
     assert ask(engine, plain) == found
     assert engine._parts == {plain.fingerprint(): 2}
     assert engine._backend.con.execute("SHOW TABLES").fetchall() == []

@@ -18,7 +18,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.dialect import Dialect
 from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table, TableBounds, TimeFilter, Zeros
 from dprelease.engines.declared import Loading, loading, unjoined
-from dprelease.engines.duck import bounding, pipeline, query
+from dprelease.engines.duck import array_totals, bounding, pipeline, query
 from dprelease.engines.duck import loading as room
 from dprelease.engines.duck.backend import locked_connection
 from dprelease.engines.duck.cells import key_places
@@ -148,7 +148,8 @@ def of_area(engine: DuckDBEngine, **grouping: Any) -> list[int]:
     return [int(value) for value in open_exact(box)]
 
 
-def test_unexpected_questions_read_the_rest(tmp_path: Path) -> None:
+def test_unexpected_questions_read_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_totals, "_CELLS", 0)
     (tmp_path / "people.csv").write_text("sex,area,pay,note\n1,a,2.5,x\n2,b,7,y\n2,b,x,\n")
     catalog = Catalog(tables={"people": people(joins=(), columns=people().columns[:4])})
     engine = DuckDBEngine(tmp_path, {})
@@ -169,6 +170,7 @@ def test_unexpected_questions_read_the_rest(tmp_path: Path) -> None:
 def test_rows_that_one_question_is_about_are_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "people.csv").write_text("sex,area,pay,note\n1,a,2.5,x\n2,b,7,y\n2,b,x,\n")
     catalog = Catalog(tables={"people": people(joins=(), columns=people().columns[:4])})
+    monkeypatch.setattr(array_totals, "_CELLS", 0)
     engine, readings = DuckDBEngine(tmp_path, {}), list[int]()
     blocks = FileReader.blocks
 
@@ -210,15 +212,17 @@ def test_rows_pass_where_they_meet_no_other_table() -> None:
     assert not passes(by=("sex",), private=True)
 
 
+@pytest.mark.parametrize("cells", [0, 2**18], ids=["statements", "arrays"])
 @pytest.mark.parametrize("questions", [1, 2])
 @pytest.mark.parametrize(
     ("raised", "told"),
     [(Unavailable("gone", code="DPR-E101"), "gone"), (ValueError("a row: 42"), "failed .ValueError")],
 )
 def test_what_stops_a_reading_is_told_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: str, questions: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, told: str, questions: int, cells: int
 ) -> None:
     """Whether rows are kept or pass: its own word if it is one of ours, else none of a driver's."""
+    monkeypatch.setattr(array_totals, "_CELLS", cells)
     (tmp_path / "people.csv").write_text("sex,area,pay,note\n1,a,2.5,x\n2,b,7,y\n")
     catalog = Catalog(tables={"people": people(joins=(), columns=people().columns[:4])})
     blocks = FileReader.blocks
