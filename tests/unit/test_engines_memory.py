@@ -22,8 +22,8 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, Range, Source, Table, TableBounds
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading
-from dprelease.engines.duck import engine as room
 from dprelease.engines.duck import array_totals, loaded, parts
+from dprelease.engines.duck import engine as room
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.engines.duck.loading import Layout
 from dprelease.engines.duck.parts import UnitPart, check_parts
