@@ -37,7 +37,7 @@ JOINT_FAULTS: tuple[Fault, ...] = (
             "test_one_record_more_of_the_largest_weight_moves_its_cell_by_the_clip",
             {"weight": "501"},  # it is seen by the first engine, and no other one is started
         ),
-        Edit("engines.duck.grid_steps:weight_steps", "high=weight.clip)", "high=2**40)"),
+        Edit("engines.duck.columns.grid_steps:weight_steps", "high=weight.clip)", "high=2**40)"),
         spec="weights",
         audit=True,
     ),

@@ -72,6 +72,7 @@ SPECS: dict[str, str] = {
     "two": _spec(_COUNT + _TWO, "gaussian", budget=_GAUSSIAN),
     "one_cell": _spec("  n: {table: people, measures: {n: {count: rows}}}\n"),
     "sums": _spec("  s: {table: people, by: [place], measures: {s: {sum: income, clip: [0, 10], clip_per: row}}}\n"),
+    "sums_of_rows": _spec("  s: {table: people, by: [place], measures: {s: {sum: income, clip: [0, 10]}}}\n", unit=""),
     "per_unit": _spec(
         "  s: {table: people, by: [place], measures: {s: {sum: income, clip: [0, 10], clip_per: unit_cell}}}\n"
     ),
