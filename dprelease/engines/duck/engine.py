@@ -21,7 +21,7 @@ from dprelease.engines.duck.array_totals import ArrayTotals
 from dprelease.engines.duck.backend import Backend
 from dprelease.engines.duck.combinations import cell_counts, combinations_identity, rows_identity, suits
 from dprelease.engines.duck.cubes import added_up
-from dprelease.engines.duck.expected import Expected
+from dprelease.engines.duck.expected import ExpectedQuestions
 from dprelease.engines.duck.loaded import LoadedTables
 from dprelease.engines.duck.parts import (
     ALL,
@@ -76,7 +76,7 @@ class DuckDBEngine:
         self._folder = folder
         self._environment = environment
         self._lock = Lock()
-        self._expected = Expected()
+        self._expected = ExpectedQuestions()
         self._arrays: dict[str, ArrayTotals | None] = {}  # by the fingerprint of a table; None: it takes statements
         self._read: set[str] = set()  # the fingerprints of tables that answers are made of
         self._parts: dict[str, int] = {}  # how many parts of a table fit in memory one by one, where not all do

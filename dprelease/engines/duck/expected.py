@@ -11,10 +11,10 @@ from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck.combinations import passes_of
 from dprelease.engines.duck.pipeline import PassQuery
 
-__all__ = ["Expected"]
+__all__ = ["ExpectedQuestions"]
 
 
-class Expected:
+class ExpectedQuestions:
     """Questions by the fingerprint of their table; none that was not told.
 
     Attributes:

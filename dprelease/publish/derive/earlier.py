@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from dprelease.publish.derive.run import replicated
 from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import Inputs, queries_as_tables
+
+if TYPE_CHECKING:
+    from dprelease.publish.derive.run import Chance
 
 __all__ = ["EarlierTables", "Read", "before_moving", "check_earlier", "read_all", "read_one"]
 
@@ -170,7 +174,7 @@ class EarlierTables:
         """How many rows the largest of them has."""
         return max((table.cells for tables in self.tables.values() for table in tables), default=0)
 
-    def replicated(self, chances: Sequence[np.random.Generator], sizes: Sequence[int]) -> Iterator[EarlierTables]:
+    def replicated(self, chances: Sequence[Chance], sizes: Sequence[int]) -> Iterator[EarlierTables]:
         """For each of ``sizes`` the tables with so many replicates, as ``run.replicated`` makes them.
 
         Args:

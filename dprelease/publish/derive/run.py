@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from dprelease.publish.measured import Inputs
 from dprelease.publish.totals import totals_again
 
 __all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "batches_of", "replicated"]
+
+if TYPE_CHECKING:  # few releases draw replicates, and all would load what draws them
+    Chance = np.random.Generator
 
 Floats = npt.NDArray[np.float64]
 REPLICATES = 1000
@@ -154,7 +157,7 @@ def replicated(
     tables: Sequence[PublishedTable],
     inputs: Inputs,
     used: Collection[str],
-    chance: np.random.Generator,
+    chance: Chance,
     sizes: Sequence[int],
 ) -> Iterator[list[PublishedTable]]:
     """For each of ``sizes`` the used tables with so many replicates, their values one replicate after the other."""
