@@ -89,6 +89,27 @@ def has_begun(engine: DuckDBEngine) -> bool:
 
 
 @pytest.mark.parametrize("shape", ["csv", "parquet"])
+@pytest.mark.parametrize("together", [1, 50, 2**16])
+def test_many_small_files_are_few_blocks(
+    shape: str, together: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(array_totals, "_TOGETHER", together)
+    made = []
+    found = array_totals._block_totals
+
+    def counted(*given: Any) -> Any:
+        made.append(1)
+        return found(*given)
+
+    monkeypatch.setattr(array_totals, "_block_totals", counted)
+    table = people(shape)
+    write(tmp_path, shape, files=30, rows=20)
+    some = told(expecting(tmp_path, table, ("run",), ASKED), table, ("run",), ASKED)
+    assert some == told(ReferenceEngine(tmp_path, {}), table, ("run",), ASKED)
+    assert len(made) == {1: 30, 50: 10, 2**16: 1}[together]
+
+
+@pytest.mark.parametrize("shape", ["csv", "parquet"])
 @pytest.mark.parametrize("by", [(), ("run",), ("area", "run"), ("odd", "area", "run")])
 def test_they_are_those_of_a_statement_and_of_the_reference(shape: str, by: tuple[str, ...], tmp_path: Path) -> None:
     table = people(shape)
@@ -111,7 +132,7 @@ def test_several_questions_are_answered_from_one_reading_and_from_shared_cubes(
     table = people("parquet")
     write(tmp_path, "parquet")
     names = ("area", "run", "odd")
-    groupings = [
+    groupings: list[dict[str, Any]] = [
         *({"by": tuple(some)} for size in range(4) for some in permutations(names, size)),
         *({"by": some, "complete": names} for some in ((), ("run",), ("odd", "area"))),
     ]
@@ -122,9 +143,12 @@ def test_several_questions_are_answered_from_one_reading_and_from_shared_cubes(
     engine.expect(Catalog(tables={"t": table}), asked)
     readings = []
     read = ArrayTotals.read
-    monkeypatch.setattr(
-        ArrayTotals, "read", lambda self, blocks: (readings.append(len(self._cubes)), read(self, blocks))
-    )
+
+    def counted(totals: ArrayTotals, blocks: Any) -> None:
+        readings.append(len(totals._cubes))
+        read(totals, blocks)
+
+    monkeypatch.setattr(ArrayTotals, "read", counted)
     for grouping, some in [*asked, *asked[::-1]]:
         more = {"complete": grouping.complete}
         assert told(engine, table, grouping.by, some, **more) == told(reference, table, grouping.by, some, **more)
@@ -168,9 +192,9 @@ def test_they_are_those_of_the_reference_for_any_rows(data: st.DataObject) -> No
         engine, reference = DuckDBEngine(folder, {}), ReferenceEngine(folder, {})
         engine.expect(catalog, questions)
         arrays = engine._arrays_of(table)
-        for grouping, asked in questions:
+        for grouping, some in questions:
             found, expected = (
-                [opened(box) for box in each.aggregate(catalog, grouping, asked, {"regions": REGIONS}, SECRET)]
+                [opened(box) for box in each.aggregate(catalog, grouping, some, {"regions": REGIONS}, SECRET)]
                 for each in (engine, reference)
             )
             assert found == expected

@@ -9,7 +9,7 @@ over axes of a cube, and so exact whatever it is summed from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Table
@@ -37,6 +38,7 @@ _CELLS = 2**18  # of a cube: every block of rows has an array of them all, which
 _SHARED = 2**16  # of all totals of a cube that several questions share
 _ALL = 2**20  # of all cubes of a table
 _LARGEST = 2**32  # contribution of a row, so that the sum of those of a block is below 2^53, and exact as a double
+_TOGETHER = 2**16  # rows, so that many small files are not an array of all cells each
 _ROWS = 2**20  # of a block whose contributions are added as doubles
 _WIDE = MOST  # what a total of 64 bits may come to, before it goes on in whole numbers of any size
 
@@ -164,7 +166,7 @@ class ArrayTotals:
             for item in cube.quantities
         }
         rows = 0
-        for added, of_these in in_turn(partial(_block_totals, self._layout, self._cubes), blocks):
+        for added, of_these in in_turn(partial(_block_totals, self._layout, self._cubes), _typed(self._layout, blocks)):
             rows += added
             for place, each in of_these.items():
                 if rows * _largest(place[1]) > _WIDE:
@@ -210,12 +212,34 @@ def _largest(quantity: Quantity) -> int:
     return 1 if quantity.kind == "quantile" else max(map(abs, quantity.contribution))
 
 
+def _typed(layout: Layout, blocks: Iterable[Sequence[Any]]) -> Iterator[Callable[[], list[Any]]]:
+    """What types a large block, or puts small ones together."""
+    small: list[list[Any]] = []
+    rows = 0
+    for block in blocks:
+        if len(block[0]) >= _TOGETHER:
+            yield partial(layout.typed, block)
+            continue
+        small.append(layout.typed(block))
+        rows += len(block[0])
+        if rows >= _TOGETHER:
+            yield partial(_joined, small)
+            small, rows = [], 0
+    if small:
+        yield partial(_joined, small)
+
+
+def _joined(blocks: Sequence[list[Any]]) -> list[Any]:
+    return [pa.concat_arrays(parts) for parts in zip(*blocks, strict=True)]
+
+
 def _block_totals(
-    layout: Layout, cubes: Sequence[_Cube], block: Sequence[Any]
+    layout: Layout, cubes: Sequence[_Cube], typed: Callable[[], list[Any]]
 ) -> tuple[int, dict[tuple[_Cube, Quantity], Integers]]:
     """The number of rows of a block, and their totals."""
-    typed = layout.typed(block)
-    rows, found = len(typed[0]), _Block(layout.table, dict(zip(layout.schema.names, typed, strict=True)), len(typed[0]))
+    arrays = typed()
+    rows, names = len(arrays[0]), layout.schema.names
+    found = _Block(layout.table, dict(zip(names, arrays, strict=True)), rows)
     return rows, {(cube, item): found.total(cube, item) for cube in cubes for item in cube.quantities}
 
 
