@@ -24,7 +24,10 @@ from dprelease.engines.files.statistical import process
 from dprelease.engines.files.statistical.moments import Shown, as_moments, shown_as
 from dprelease.engines.files.statistical.process import Unreadable, dictionary_of, parsed_blocks
 from dprelease.errors import EngineError, MissingExtra
+from tests import warm_parser as parsers
 from tests.statistical_files import KINDS, write_statistical
+
+warm_parser = parsers.warm_parser
 
 SHOWN: tuple[Shown, ...] = ("day", "moment", "moment with leap seconds")
 STORED = Dialect(encoding=AS_STORED)
@@ -160,6 +163,7 @@ def test_no_number_is_too_large_for_a_day(kind: str, number: float | None) -> No
 # ---- files that are not whole ----
 
 
+@pytest.mark.usefixtures("warm_parser")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_is_cut_anywhere_is_told_or_has_all_of_its_rows(kind: str, tmp_path: Path) -> None:
