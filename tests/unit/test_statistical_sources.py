@@ -280,6 +280,17 @@ def test_nothing_that_the_process_says_is_believed(
     assert "CANARY" not in str(caught.value)
 
 
+def test_the_process_loads_no_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be most of its time: pyarrow loads it to make the first array."""
+    path, other = tmp_path / "t.sav", tmp_path / "parser.py"
+    write_statistical(path, {"ID": ["a"], "N": [1.0]})
+    started = f"runpy.run_path({str(process._PARSER)!r}, run_name='parser')['main']()"
+    ended = "os._exit(90 if sys.modules.keys() & {'pandas'} else code)"
+    other.write_text(f"import os, runpy, sys\ncode = {started}\n{ended}\n", encoding="utf-8")
+    monkeypatch.setattr(process, "_PARSER", other)
+    assert [len(block) for block in parsed_blocks("sav", path, [0, 1], [])] == [2]
+
+
 _DICTIONARY = process.Dictionary((b"ID",), ("A8",), "UTF-8", 1)
 
 
