@@ -72,8 +72,12 @@ class Household:
     def __init__(self, folder: Path, level: str = "WARNING") -> None:
         self.folder, self.home, self.logs = folder, folder / "prefect", folder / "logs"
         self.temporary = folder / "tmp"
-        for each in (self.home, self.logs, self.temporary):
+        self._without = folder / "without"
+        for each in (self.home, self.logs, self.temporary, self._without):
             each.mkdir(parents=True)
+        # jsonschema looks whether something checks international addresses, of which no schema here has any: it loads a
+        # grammar, two seconds of the five that every process of Prefect takes to begin.
+        (self._without / "rfc3987_syntax.py").write_text("raise ImportError('done without')\n", encoding="utf-8")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -102,6 +106,7 @@ class Household:
 
     def environment(self, variables: Mapping[str, str] | None = None) -> dict[str, str]:
         """Of the server and of everything that talks to it."""
+        given = variables or {}
         return {
             **environment(),
             "DO_NOT_TRACK": "1",
@@ -111,9 +116,9 @@ class Household:
             "PREFECT_HOME": str(self.home),
             "PREFECT_LOGGING_LEVEL": self._level,
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "PYTHONPATH": str(_ROOT),
             "TMPDIR": str(self.temporary),
-            **(variables or {}),
+            **given,
+            "PYTHONPATH": f"{self._without}{os.pathsep}{given.get('PYTHONPATH', _ROOT)}",
         }
 
     def start(
@@ -281,7 +286,8 @@ def _provide(database: Path, empty: Path) -> None:
     with open(empty / "lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            code = "import sys; from pathlib import Path; from dprelease.flows.server.child import _make_empty"
+            lean = "import sys; from dprelease.lean_imports import LeanImports; sys.meta_path.insert(0, LeanImports())"
+            code = f"{lean}; from pathlib import Path; from dprelease.flows.server.child import _make_empty"
             subprocess.run(
                 [sys.executable, "-c", f"{code}; _make_empty(Path(sys.argv[1]))", str(made)],
                 env={**environment(), "PREFECT_HOME": str(empty), "DO_NOT_TRACK": "1"},
