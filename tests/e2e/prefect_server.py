@@ -24,11 +24,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dprelease.flows.server.child import empty_database, provide
+from dprelease.flows.server.child import copy, empty_database, provide
+from dprelease.flows.server.settings import make_home
 from tests.e2e.keeper import below
 from tests.project import environment
 
-__all__ = ["Household", "Started", "Stopped"]
+__all__ = ["Household", "Started", "Stopped", "prepare"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _START_TIMEOUT = 90.0
@@ -218,7 +219,7 @@ class Household:
             empty: Folder for the database that no run was written to; kept for the next one.
             variables: Further settings of the server.
         """
-        _provide(self.database, empty)
+        provide(self.database, _made(empty))
         server = self.start(
             "server",
             *("prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self.port), "--no-ui"),
@@ -280,8 +281,17 @@ class Household:
             return database.execute(sql).fetchall()
 
 
-def _provide(database: Path, empty: Path) -> None:
-    """A database of the installed version: making one takes seconds, so it is made once for all tests at work."""
+def prepare(home: Path, empty: Path) -> None:
+    """Make a home as every run but its first one finds it: with the empty database, which takes seconds to make.
+
+    What a first run does is tried in ``test_flow.py``.
+    """
+    make_home(home)
+    copy(_made(empty), empty_database(home))
+
+
+def _made(empty: Path) -> Path:
+    """A database of the installed version, made once for all tests at work."""
     made = empty_database(empty)
     with open(empty / "lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -295,4 +305,4 @@ def _provide(database: Path, empty: Path) -> None:
                 check=True,
                 timeout=180,
             )
-    provide(database, made)
+    return made
