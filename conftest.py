@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.tiers import FAST, steady_examples, thin_out
+from tests.tiers import FAST, longest_first, steady_examples, thin_out
 
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=FAST)
 settings.register_profile("full", deadline=None, derandomize=True, database=None, print_blob=True)
@@ -50,8 +50,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave a part of every grid of cases to ``make test``, and find the properties for ``make nightly``."""
+    """Leave a part of every grid of cases to ``make test``, and find the properties for ``make nightly``.
+
+    What takes longest is begun first.
+    """
     thin_out(items)
+    longest_first(items)
     for item in items:  # Hypothesis marks the properties that are tests, and not those that a test calls
         if isinstance(item, pytest.Function) and {"given", "run_state_machine_as_test"} & set(
             item.function.__code__.co_names

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-__all__ = ["FAST", "covering", "few", "steady_examples", "thin_out"]
+__all__ = ["FAST", "LONGEST", "covering", "few", "longest_first", "steady_examples", "thin_out"]
 
 FAST = 15
 """The most examples of a property in ``make test``."""
+LONGEST = ("test_the_clock_releases_every_period_once_whatever_is_killed",)
+"""What waits for two minutes, while other workers have work: were it begun last, they would wait for it."""
 
 
 def few(examples: int, fast: int = FAST) -> int:
@@ -27,6 +29,11 @@ def steady_examples() -> None:
     others in every worker, and others after every change of the package, so that even derandomized examples would vary.
     """
     providers._get_local_constants = lambda: providers._local_constants
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take longest; all others keep their order."""
+    items.sort(key=lambda item: item.name not in LONGEST)
 
 
 def thin_out(items: Iterable[pytest.Item]) -> None:

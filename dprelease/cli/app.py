@@ -24,7 +24,6 @@ from dprelease.cli.commands.schema import schema_command
 from dprelease.cli.commands.utility import utility_command
 from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
-from dprelease.cli.lean_imports import LeanImports
 from dprelease.cli.ledger.show import ledger_app
 from dprelease.cli.new.command import new_command
 from dprelease.cli.operate.audit import audit_command
@@ -37,6 +36,7 @@ from dprelease.cli.options import INTERRUPTED, Stopped
 from dprelease.cli.views import complain, say, say_aside
 from dprelease.errors import DpReleaseError, out_of_memory
 from dprelease.event_log import VARIABLE, tell
+from dprelease.lean_imports import LeanImports
 
 __all__ = ["app", "run_app"]
 

@@ -31,7 +31,7 @@ def told(engine: Engine, table: Table, catalog: Catalog, grouping: Grouping, som
     return [opened(box) for box in boxes]
 
 
-@settings(max_examples=few(20, 4), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(30, 4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_expected_changes_no_answer(kind: str, data: st.DataObject) -> None:
     table = data.draw(tables())
@@ -56,7 +56,7 @@ def test_what_is_expected_changes_no_answer(kind: str, data: st.DataObject) -> N
         )
         kinds = data.draw(st.sampled_from([st.just([COUNT]), st.lists(quantities(), min_size=1, max_size=3)]))
         questions.append((grouping, data.draw(kinds)))
-    expected = data.draw(st.lists(st.sampled_from(questions)))
+    expected = data.draw(st.lists(st.sampled_from(questions), max_size=3))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for at, content in enumerate(files):
@@ -68,7 +68,7 @@ def test_what_is_expected_changes_no_answer(kind: str, data: st.DataObject) -> N
         engine.close()
 
 
-@settings(max_examples=few(8, 2), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(14, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_expected_of_units_changes_no_answer(kind: str, data: st.DataObject) -> None:
     """Counts alone need no row of a unit to be chosen, and so few columns; everything else needs all of them."""
@@ -82,7 +82,7 @@ def test_what_is_expected_of_units_changes_no_answer(kind: str, data: st.DataObj
         grouping = Grouping(table="visits", **{**data.draw(groupings(lent)), **data.draw(st.sampled_from(bounds()))})
         kinds = data.draw(st.sampled_from([[ROWS, UNITS], every_quantity()]))
         questions.append((grouping, data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3))))
-    expected = data.draw(st.lists(st.sampled_from(questions)))
+    expected = data.draw(st.lists(st.sampled_from(questions), max_size=3))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_units(folder, mine, data.draw(visit_rows(unit)), parts=data.draw(st.integers(1, 2)))

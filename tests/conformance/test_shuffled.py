@@ -11,6 +11,7 @@ import pytest
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, TableBounds
 from dprelease.noise.exact import Exact, ExactHistogram, open_exact
+from tests import warm_parser as parsers
 from tests.conformance.people import SECRET, opened
 from tests.conformance.unit_tables import (
     REFERENCES,
@@ -23,6 +24,8 @@ from tests.conformance.unit_tables import (
     visits,
     write,
 )
+
+warm_parser = parsers.warm_parser
 
 SAMPLE = TableBounds(max_rows=20)
 FIRST = TableBounds(max_rows=5, truncate="first", order_by=("day",))  # many ties: the content of the row decides
@@ -89,6 +92,7 @@ def everything(kind: str, folder: Path, catalog: Catalog, bound: dict[str, Any])
 COMPRESSED, STATISTICAL = ("csv.gz", "csv.zst"), ("sav", "zsav", "dta", "xpt", "sas7bdat")
 
 
+@pytest.mark.usefixtures("warm_parser")
 @pytest.mark.thin(every=3)
 @pytest.mark.parametrize(("case", "bound"), [*zip(CASES, (0, 4, 5, 0, 1, 2, 8), strict=True)])
 def test_order_files_and_format_change_no_byte(kind: str, case: str, bound: int, tmp_path: Path) -> None:

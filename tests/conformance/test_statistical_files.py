@@ -16,10 +16,14 @@ import pytest
 from dprelease.catalog.table import Column, ColumnType, Source, Table
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.rows import typed
+from tests import warm_parser as parsers
 from tests.conformance.people import integers
 from tests.conformance.reference_values import id_of, text_of, value_of, within
 from tests.conformance.test_engines import ODD
 from tests.statistical_files import KINDS, write_statistical
+
+warm_parser = parsers.warm_parser
+pytestmark = pytest.mark.usefixtures("warm_parser")
 
 TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 WHOLE = [0.0, 1.0, 2.0, -7.0, 15400.0, 20240229.0, 2.0**53, -(2.0**53), 2.0**62, 2.0**63, -(2.0**63), 2.0**70]

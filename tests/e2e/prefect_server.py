@@ -24,11 +24,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dprelease.flows.server.child import empty_database, provide
+from dprelease.flows.server.child import copy, empty_database, provide
+from dprelease.flows.server.settings import make_home
 from tests.e2e.keeper import below
 from tests.project import environment
 
-__all__ = ["Household", "Started", "Stopped"]
+__all__ = ["Household", "Started", "Stopped", "prepare"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _START_TIMEOUT = 90.0
@@ -72,8 +73,12 @@ class Household:
     def __init__(self, folder: Path, level: str = "WARNING") -> None:
         self.folder, self.home, self.logs = folder, folder / "prefect", folder / "logs"
         self.temporary = folder / "tmp"
-        for each in (self.home, self.logs, self.temporary):
+        self._without = folder / "without"
+        for each in (self.home, self.logs, self.temporary, self._without):
             each.mkdir(parents=True)
+        # jsonschema looks whether something checks international addresses, of which no schema here has any: it loads a
+        # grammar, two seconds of the five that every process of Prefect takes to begin.
+        (self._without / "rfc3987_syntax.py").write_text("raise ImportError('done without')\n", encoding="utf-8")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -102,6 +107,7 @@ class Household:
 
     def environment(self, variables: Mapping[str, str] | None = None) -> dict[str, str]:
         """Of the server and of everything that talks to it."""
+        given = variables or {}
         return {
             **environment(),
             "DO_NOT_TRACK": "1",
@@ -111,9 +117,9 @@ class Household:
             "PREFECT_HOME": str(self.home),
             "PREFECT_LOGGING_LEVEL": self._level,
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "PYTHONPATH": str(_ROOT),
             "TMPDIR": str(self.temporary),
-            **(variables or {}),
+            **given,
+            "PYTHONPATH": f"{self._without}{os.pathsep}{given.get('PYTHONPATH', _ROOT)}",
         }
 
     def start(
@@ -213,7 +219,7 @@ class Household:
             empty: Folder for the database that no run was written to; kept for the next one.
             variables: Further settings of the server.
         """
-        _provide(self.database, empty)
+        provide(self.database, _made(empty))
         server = self.start(
             "server",
             *("prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self.port), "--no-ui"),
@@ -275,13 +281,23 @@ class Household:
             return database.execute(sql).fetchall()
 
 
-def _provide(database: Path, empty: Path) -> None:
-    """A database of the installed version: making one takes seconds, so it is made once for all tests at work."""
+def prepare(home: Path, empty: Path) -> None:
+    """Make a home as every run but its first one finds it: with the empty database, which takes seconds to make.
+
+    What a first run does is tried in ``test_flow.py``.
+    """
+    make_home(home)
+    copy(_made(empty), empty_database(home))
+
+
+def _made(empty: Path) -> Path:
+    """A database of the installed version, made once for all tests at work."""
     made = empty_database(empty)
     with open(empty / "lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            code = "import sys; from pathlib import Path; from dprelease.flows.server.child import _make_empty"
+            lean = "import sys; from dprelease.lean_imports import LeanImports; sys.meta_path.insert(0, LeanImports())"
+            code = f"{lean}; from pathlib import Path; from dprelease.flows.server.child import _make_empty"
             subprocess.run(
                 [sys.executable, "-c", f"{code}; _make_empty(Path(sys.argv[1]))", str(made)],
                 env={**environment(), "PREFECT_HOME": str(empty), "DO_NOT_TRACK": "1"},
@@ -289,4 +305,4 @@ def _provide(database: Path, empty: Path) -> None:
                 check=True,
                 timeout=180,
             )
-    provide(database, made)
+    return made

@@ -19,6 +19,7 @@ from dprelease.plan.document import pieces as rule
 from dprelease.release.run import Request, open_run
 from tests.crash.child import Orders
 from tests.crash.nursery import Nursery
+from tests.e2e.prefect_server import prepare
 from tests.project import command, installed
 from tests.workloads import areas, crosstabs, ordinary, published, small_workloads, spec_of, truth_of
 
@@ -90,8 +91,11 @@ def test_the_tables_are_as_near_the_truth_as_those_in_one_piece(tmp_path: Path) 
     assert looked > 20
 
 
-def test_through_prefect_every_unit_is_a_task_and_public_names_are_all_that_it_keeps(tmp_path: Path) -> None:
+def test_through_prefect_every_unit_is_a_task_and_public_names_are_all_that_it_keeps(
+    tmp_path: Path, empty: Path
+) -> None:
     plan = begun(tmp_path, SPECS["plain"])
+    prepare(tmp_path / "state" / "prefect", empty)
     assert f"{len(plan.numbers)} steps drawn, 0 reused" in installed(tmp_path, "run", "spec.yaml")
     with closing(sqlite3.connect(tmp_path / "state" / "prefect" / "prefect.db")) as database:
         tasks = [name for (name,) in database.execute("select name from task_run order by name")]

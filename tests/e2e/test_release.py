@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.ledger import open_ledger
+from tests.e2e.prefect_server import prepare
 from tests.project import CANARY, SPEC, command, forked, installed, small_project, start
 
 
@@ -167,8 +168,9 @@ def test_a_canary_in_the_data_reaches_no_file_and_no_stream(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_through_prefect_the_same_release_and_no_canary_in_its_home(tmp_path: Path) -> None:
+def test_through_prefect_the_same_release_and_no_canary_in_its_home(tmp_path: Path, empty: Path) -> None:
     small_project(tmp_path)
+    prepare(tmp_path / "state" / "prefect", empty)
     said = installed(tmp_path, "run", "spec.yaml")
     assert "4 steps drawn" in said
     assert "nothing drawn, nothing spent" in installed(tmp_path, "run", "spec.yaml")

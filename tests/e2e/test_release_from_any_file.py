@@ -28,12 +28,14 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from tests import mariadb
 from tests import postgres as servers
+from tests import warm_parser as parsers
 from tests.e2e import any_source
 from tests.e2e.any_source import NAMES, PLACES, SOURCES, SPEC, made_rows, placed, written
 from tests.e2e.seen import NUMBER, WORD, run, with_test_key
 from tests.project import command
 from tests.statistical_files import KINDS, write_statistical
 
+warm_parser = parsers.warm_parser
 postgres_server, postgres = servers.postgres_server, servers.postgres
 mysql_office, office_store = mariadb.mysql_office, any_source.office_store
 
@@ -167,6 +169,7 @@ def spoiled(data: bytes, how: str) -> bytes:
     return b"" if how == "empty" else data[: len(data) // 2] + random.Random(4).randbytes(len(data) // 2)
 
 
+@pytest.mark.usefixtures("warm_parser")
 @pytest.mark.thin(first=2)
 @pytest.mark.parametrize("how", ["cut", "garbage", "zeros", "empty"])
 @pytest.mark.parametrize("kind", ["sav", "csv.zst", "csv.gz", "xlsx", *sorted(set(KINDS) - {"sav"})])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tiers import covering, steady_examples
+from tests.tiers import LONGEST, covering, steady_examples
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -50,6 +50,10 @@ def with_mark(tree: ast.Module, name: str) -> set[str]:
 
 def all_tests(tree: ast.Module) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+def test_what_is_begun_first_is_there() -> None:
+    assert set(LONGEST) <= set[str]().union(*(all_tests(parsed(module)) for module in MODULES))
 
 
 def test_the_commands_run_the_tiers() -> None:

@@ -237,7 +237,7 @@ def test_headers_are_the_first_of_their_name_and_none_of_the_description(tmp_pat
 
 _ONE_COMPILER = """
 import sys
-from dprelease.cli.lean_imports import LeanImports
+from dprelease.lean_imports import LeanImports
 sys.meta_path.insert(0, LeanImports())
 import ibis
 ibis.duckdb

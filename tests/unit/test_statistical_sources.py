@@ -24,7 +24,10 @@ from dprelease.engines.files.statistical import process
 from dprelease.engines.files.statistical.moments import Shown, as_moments, shown_as
 from dprelease.engines.files.statistical.process import Unreadable, dictionary_of, parsed_blocks
 from dprelease.errors import EngineError, MissingExtra
+from tests import warm_parser as parsers
 from tests.statistical_files import KINDS, write_statistical
+
+warm_parser = parsers.warm_parser
 
 SHOWN: tuple[Shown, ...] = ("day", "moment", "moment with leap seconds")
 STORED = Dialect(encoding=AS_STORED)
@@ -160,6 +163,7 @@ def test_no_number_is_too_large_for_a_day(kind: str, number: float | None) -> No
 # ---- files that are not whole ----
 
 
+@pytest.mark.usefixtures("warm_parser")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_is_cut_anywhere_is_told_or_has_all_of_its_rows(kind: str, tmp_path: Path) -> None:
@@ -274,6 +278,17 @@ def test_nothing_that_the_process_says_is_believed(
         list(FILE_FORMATS["sav"].blocks(table_of(path), path, ["ID"], ["ID"], ()))
     assert caught.value.code == "DPR-E107"
     assert "CANARY" not in str(caught.value)
+
+
+def test_the_process_loads_no_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be most of its time: pyarrow loads it to make the first array."""
+    path, other = tmp_path / "t.sav", tmp_path / "parser.py"
+    write_statistical(path, {"ID": ["a"], "N": [1.0]})
+    started = f"runpy.run_path({str(process._PARSER)!r}, run_name='parser')['main']()"
+    ended = "os._exit(90 if sys.modules.keys() & {'pandas'} else code)"
+    other.write_text(f"import os, runpy, sys\ncode = {started}\n{ended}\n", encoding="utf-8")
+    monkeypatch.setattr(process, "_PARSER", other)
+    assert [len(block) for block in parsed_blocks("sav", path, [0, 1], [])] == [2]
 
 
 _DICTIONARY = process.Dictionary((b"ID",), ("A8",), "UTF-8", 1)

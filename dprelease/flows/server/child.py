@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import IO
 
 from dprelease.flows.server.settings import make_home, server_environment
+from dprelease.lean_imports import LeanImports
 
 __all__ = ["claim", "copy", "empty_database", "main", "provide"]
 
@@ -194,6 +195,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that what is held is released
     listening = socket.socket(fileno=int(sys.argv[1]))
     _die_with(int(sys.argv[2]))
+    sys.meta_path.insert(0, LeanImports())
     for name in _EARLY:
         importlib.import_module(name)
     first = _first_line(0)

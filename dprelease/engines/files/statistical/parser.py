@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import islice
+from types import ModuleType
 from typing import Any, BinaryIO
 
 _CODES = {"damaged": 3, "memory": 4, "missing": 5, "uncounted": 6, "members": 7, "twice": 8, "sheets": 9, "full": 10}
@@ -42,6 +43,15 @@ Read = Callable[..., tuple[Mapping[str, Any], Any]]
 
 class _Refused(Exception):
     """The file is refused for one of the reasons of ``_CODES``."""
+
+
+class _WithoutPandas:
+    """pyarrow looks whether there is pandas, and so loads it: most of the time of this process, which never uses it."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("the parser does without pandas", name=name)
 
 
 def _limit(memory: int, seconds: int) -> None:
@@ -301,6 +311,7 @@ def _cell(cell: object) -> dict[str, Any]:
 def main() -> int:
     """Do what is asked by the arguments: paths of modules, and the task; give the code of how it went."""
     sys.path[:] = json.loads(sys.argv[1])
+    sys.meta_path.insert(0, _WithoutPandas)
     asked = json.loads(sys.argv[2])
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer

@@ -1,4 +1,4 @@
-"""What other packages load and the command never uses: left out, or loaded where somebody asks for it after all."""
+"""What other packages load and our processes never use: left out, or loaded where somebody asks for it after all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WITHOUT = ("pandas", "rfc3986_validator", "rfc3987_syntax")
 
 
 class LeanImports(MetaPathFinder):
-    """Three packages are not there for the command, which never uses them.
+    """Three packages are not there for the command and for Prefect's temporary server, which never use them.
 
     pyarrow looks whether there is pandas, and so loads it. jsonschema, which Prefect imports, looks whether something
     checks addresses, and so loads a grammar (``rfc3987_syntax``) for as long as all else of Prefect takes.
@@ -30,7 +30,7 @@ class LeanImports(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Refuse the three, find the compilers of Ibis, and know nothing of any other module."""
         if fullname in _WITHOUT:
-            raise ModuleNotFoundError(f"the command does without {fullname}", name=fullname)
+            raise ModuleNotFoundError(f"{fullname} is done without", name=fullname)
         found = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILERS else None
         if found is not None and found.loader is not None:
             found.loader = WhenAsked(found.loader)
