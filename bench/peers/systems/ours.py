@@ -79,7 +79,7 @@ def answer(asked: Asked, phases: Phases) -> None:
 
     sys.addaudithook(note)
     with phases("query"):
-        from dprelease.cli import main as dprelease
+        from dprelease.cli import command as dprelease  # all that a process of the command does, to its very end
 
         sys.argv = ["dprelease", "run", "spec.yaml", "--direct"]
         try:
