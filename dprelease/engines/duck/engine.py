@@ -342,6 +342,7 @@ class DuckDBEngine:
         with self._lock:
             if self._backend is not None:
                 self._forget()
+                self._arrays.clear()
                 backend, self._backend = self._backend, None
                 for reader in self._readers.values():
                     reader.close()
