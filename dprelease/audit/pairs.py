@@ -100,24 +100,21 @@ class AuditData:
         asked = {each.step.id for each in steps}
         tables = [catalog.tables[name] for name in self.tables]
         found: dict[str, Boxes] = {}
-        parts = [(batch, [step for step in batch.steps if step.id in asked]) for batch in self.batches]
+        counting = [[each for each in batch.steps if each.id in asked - {batch.selection}] for batch in self.batches]
+        passes = [batch.passes(rest) for batch, rest in zip(self.batches, counting, strict=True)]
         with closing(engine_for(tables)(folder, {})) as engine:
             # As a run does: what is expected to be asked decides how it is answered.
-            told = [
-                batch.passes([step for step in some if step.id != batch.selection]) for batch, some in parts if some
-            ]
-            engine.expect(catalog, (each for passes in told for each in passes.items()))
-            for batch, wanted in parts:
+            engine.expect(catalog, (each for some in passes for each in some.items()))
+            for batch, rest, pass_of in zip(self.batches, counting, passes, strict=True):
                 if batch.selection in asked:
                     found[str(batch.selection)] = (
                         engine.units_by_key(catalog, batch.grouping, self.references, secret=self.secret),
                     )
-                rest = [step for step in wanted if step.id != batch.selection]
                 if not rest:
                     continue
                 keys = None if batch.selection is None else self._some_keys(batch)
                 totals: dict[tuple[object, object], Exact | ExactHistogram] = {}
-                for grouping, quantities in batch.passes(rest).items():
+                for grouping, quantities in pass_of.items():
                     boxes = engine.aggregate(
                         catalog,
                         grouping,

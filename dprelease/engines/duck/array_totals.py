@@ -68,10 +68,20 @@ def _is_added(table: Table, quantity: Quantity, names: Sequence[str]) -> bool:
         return False
     if max(map(abs, (quantity.low, quantity.high, *quantity.contribution))) > _LARGEST:
         return False
+    whole = not _is_coarse(table, quantity) or whole_limits(quantity) is not None
+    return whole and _steps_name(table, quantity) in names
+
+
+def _is_coarse(table: Table, quantity: Quantity) -> bool:
+    """Whether it is about integers that are rounded to a grid of other steps than 1."""
+    return table.column(str(quantity.column)).type == "integer" and quantity.step != 1
+
+
+def _steps_name(table: Table, quantity: Quantity) -> str:
+    """The column of its whole steps, or of the integers that they are made of."""
     column = table.column(str(quantity.column))
-    if column.type == "integer":
-        return our_name(table, column.name) in names and (quantity.step == 1 or whole_limits(quantity) is not None)
-    return grid_name(our_name(table, column.name), quantity.step) in names
+    name = our_name(table, column.name)
+    return name if column.type == "integer" else grid_name(name, quantity.step)
 
 
 def _columns(asked: PassQuery) -> Columns:
@@ -251,6 +261,7 @@ class _Block:
         self._places: dict[str, Integers] = {}
         self._cells: dict[Columns, Integers] = {}
         self._counts: dict[Columns, Integers] = {}
+        self._clipped: dict[Quantity, tuple[Integers, npt.NDArray[np.bool_] | None]] = {}
 
     def total(self, cube: _Cube, quantity: Quantity) -> Integers:
         """The totals of one quantity in all places of a cube."""
@@ -307,15 +318,13 @@ class _Block:
 
     def _steps(self, quantity: Quantity) -> tuple[Integers, npt.NDArray[np.bool_] | None]:
         """Clipped grid steps (``grid_steps.steps``), and where there is a value; None: in every row."""
-        column = self._table.column(str(quantity.column))
-        name, low, high = our_name(self._table, column.name), quantity.low, quantity.high
-        if column.type != "integer":
-            name = grid_name(name, quantity.step)
-        values = self._arrays[name]
-        present = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
-        steps = (values.fill_null(0) if values.null_count else values).to_numpy()
-        limits = whole_limits(quantity) if column.type == "integer" and quantity.step != 1 else None
-        if limits is not None:
-            step = quantity.step
-            steps = (steps.clip(*limits) * (2 * step.denominator) + step.numerator) // (2 * step.numerator)
-        return steps.clip(low, high), present
+        if quantity not in self._clipped:
+            values, low, high = self._arrays[_steps_name(self._table, quantity)], quantity.low, quantity.high
+            present = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+            steps = (values.fill_null(0) if values.null_count else values).to_numpy()
+            limits = whole_limits(quantity) if _is_coarse(self._table, quantity) else None
+            if limits is not None:
+                step = quantity.step
+                steps = (steps.clip(*limits) * (2 * step.denominator) + step.numerator) // (2 * step.numerator)
+            self._clipped[quantity] = steps.clip(low, high), present
+        return self._clipped[quantity]

@@ -55,7 +55,7 @@ _KEPT = 8  # sets of combinations, each of up to one row per row of its table
 
 
 class DuckDBEngine:
-    """The embedded engine: files read by our own code, aggregated by DuckDB through Ibis.
+    """The embedded engine: files read by our own code, added up in arrays, or by DuckDB through Ibis.
 
     A table is loaded once, when it is first needed, and serves every later batch from memory; one that does not fit is
     read in parts for every batch, and the rows of one that a single pass is expected over are not kept. In each case

@@ -92,7 +92,7 @@ class LoadedTables:
                 joined: of rows that pass DuckDB knows no number, and could take them for the smaller side of a join.
         """
         table = asked.table
-        if not self._passes(asked, once):
+        if not (once and self._is_alone(asked)):
             yield self.of(asked)
             return
         layout = self._layout_of(table, asked)
@@ -107,9 +107,6 @@ class LoadedTables:
             raise
         finally:
             self._backend.con.unregister(name)
-
-    def _passes(self, asked: PassQuery, once: bool) -> bool:
-        return once and self._is_alone(asked)
 
     def _is_alone(self, asked: PassQuery) -> bool:
         """Whether the rows of its table are not there yet, and are neither bounded nor joined."""
