@@ -5,6 +5,7 @@ What is loaded, once it is, is what was installed, unchanged.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -64,7 +65,9 @@ class LateModules(MetaPathFinder):
 
 
 class WhenAsked(Loader):
-    """A package whose modules are loaded one by one, when somebody asks for one of them.
+    """A package whose modules are loaded one by one, when somebody asks for one of them. Threads may ask at once.
+
+    The package itself must do nothing but give the names of its modules: it may be run twice.
 
     Args:
         loader: Loads all of it; asked where a name is none of its modules, nor listed.
@@ -80,6 +83,7 @@ class WhenAsked(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Give the package what answers for names that it has not."""
+        loads_all = threading.local()
 
         def answer(name: str) -> Any:
             if name.startswith("__"):
@@ -89,9 +93,21 @@ class WhenAsked(Loader):
                     return getattr(import_module(f"{module.__name__}.{self._defined_in[name]}"), name)
                 return import_module(f"{module.__name__}.{name}")
             except (ModuleNotFoundError, AttributeError):
-                # The package may have bound the name while it was asked for, by a module that loaded all of it.
-                if module.__dict__.pop("__getattr__", None) is not None:
-                    self._loader.exec_module(module)
-                return getattr(module, name)
+                # No lock is held, for Python's own of each module could wait for it in another thread. Two threads that
+                # ask at once both load the package's names, of modules that are made once. This one answers until all
+                # of them are there, so that nobody is told meanwhile that there is no such name.
+                if not getattr(loads_all, "now", False):
+                    loads_all.now = True
+                    try:
+                        self._loader.exec_module(module)
+                    finally:
+                        loads_all.now = False
+                    if module.__dict__.get("__getattr__") is answer:
+                        module.__dict__.pop("__getattr__", None)
+                    return getattr(module, name)
+                # A module that is being loaded by the package asks the package, which may have bound it already.
+                if name in module.__dict__:
+                    return module.__dict__[name]
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name) from None
 
         module.__dict__["__getattr__"] = answer

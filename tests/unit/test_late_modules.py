@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -56,3 +57,27 @@ def test_a_name_that_has_moved_is_found_by_loading_the_whole(
     late = import_module(NAME)
     assert late.first is sys.modules[f"{NAME}.one"].first
     assert late.second is sys.modules[f"{NAME}.two"].second
+
+
+def test_threads_that_ask_at_once_get_the_same_names(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one of them loads the whole, no other one is told that there is no such name."""
+    (package / "__init__.py").write_text(
+        "import time\nfrom .one import first\ntime.sleep(.05)\nfrom .two import second\nthird = 3\n"
+    )
+    monkeypatch.setattr(sys, "meta_path", [LateModules({NAME: {}}, ()), *sys.meta_path])
+    late, together = import_module(NAME), threading.Barrier(6)
+    found: list[object] = []
+
+    def ask(name: str) -> None:
+        together.wait()
+        found.append((name, getattr(late, name)))
+
+    asking = [threading.Thread(target=ask, args=(name,)) for name in ("first", "second", "third") * 2]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    one, two = sys.modules[f"{NAME}.one"].first, sys.modules[f"{NAME}.two"].second
+    assert len(found) == 6
+    assert {*found} == {("first", one), ("second", two), ("third", 3)}
+    assert "__getattr__" not in vars(late)
