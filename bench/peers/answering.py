@@ -28,12 +28,15 @@ __all__ = ["IMPORTS", "Asked", "Phases", "answer_with", "write_answers"]
 
 
 class _ImportClock:
-    """Seconds that the main thread has spent in import statements, nested ones counted once."""
+    """Seconds that the main thread has spent in import statements since ``start``, nested ones counted once."""
 
     def __init__(self) -> None:
         self.seconds, self.cpu = 0.0, 0.0
         self._inside = False
         self._import = builtins.__import__
+
+    def start(self) -> None:
+        """Count from now on: every import statement of the process goes through here."""
         builtins.__import__ = self._timed
 
     def _timed(self, *arguments: Any, **named: Any) -> Any:
@@ -140,5 +143,6 @@ def answer_with(answer: Callable[[Asked, Phases], None]) -> None:
     parser.add_argument("--noise", default="laplace", choices=["laplace", "gaussian"])
     told = vars(parser.parse_args())
     phases = Phases()
+    IMPORTS.start()
     answer(Asked(**{**told, "work": WORKS[told["work"]]}), phases)
     phases.write(told["out"])
