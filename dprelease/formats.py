@@ -44,6 +44,8 @@ class Format:
         all_digits: Whether its files for tables hold every number with all of its digits.
         any_size: Whether they do so of tables of any size.
         as_filed: Whether it takes the tables by the layout that the plan names (``measured.filed``), or as estimated.
+        aside: Whether a thread of its own makes it, beside the files before it: for one whose library lets Python go on.
+            It is given no file that was made before, and the tables as estimated.
         made_with: Packages (or ``zlib``) that its bytes depend on; a manifest names their versions.
         requires: A function, named like ``render``, that raises ``MissingExtra`` where the format cannot be made here.
     """
@@ -61,6 +63,7 @@ class Format:
     all_digits: bool = False
     any_size: bool = False
     as_filed: bool = True
+    aside: bool = False
     made_with: tuple[str, ...] = ()
     requires: str = ""
 
@@ -153,6 +156,7 @@ _EVERY = (  # in the order in which they are made: a page links to the files tha
         media_type="application/pdf",
         once=(("certificate.pdf", marked("a summary of the accounting to sign and file")),),
         as_filed=False,
+        aside=True,
         made_with=("typst",),
         requires="certificate.compiler:require_typst",
         in_languages=True,

@@ -74,7 +74,7 @@ class Engine(Protocol):
 
         Args:
             table: Whose source; of a source without rows its account counts too, so that no two accounts share it.
-            key: 32 secret bytes; without them the hashes tell nothing.
+            key: 64 secret bytes (32 of an earlier key); without them the hashes tell nothing.
 
         Raises:
             Unavailable: If the source cannot be read now, or is written to meanwhile.
@@ -192,7 +192,7 @@ class OpenedEngine(Engine, Protocol):
             table: With a ``time``, whose own period does not matter here.
             columns: The columns of its source that count.
             days: Of each stretch its first day, and the first one after it.
-            key: 32 secret bytes; without them the hashes tell nothing.
+            key: 64 secret bytes (32 of an earlier key); without them the hashes tell nothing.
 
         Raises:
             Unavailable: As in :meth:`aggregate`, and so are ``TableMismatch`` and ``EngineError``.

@@ -38,7 +38,7 @@ class SourceReader(Protocol):
 
         Args:
             table: Whose source.
-            key: 32 secret bytes.
+            key: 64 secret bytes (32 of an earlier key).
             loaded: Whether an engine answers from rows of it: then it must be what those were read from.
         """
         ...

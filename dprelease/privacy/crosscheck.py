@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["Figures", "Part", "Questions", "is_installed", "load_peer", "peer_figures"]
+__all__ = ["Figures", "Part", "Questions", "is_installed", "load_peer", "peer_figures", "warm_up"]
 
 Part = tuple[str, float, float]  # kind, scale (or epsilon, or range), shift (or delta, upper loss, upper chance)
 
@@ -60,6 +60,15 @@ def load_peer() -> None:
     import dp_accounting.dp_event
     import dp_accounting.pld.privacy_loss_distribution
     import dp_accounting.rdp  # noqa: F401 - to have it
+
+
+def warm_up() -> None:
+    """Ask it one small question, so that what every question about noise loads is there: nearly a tenth of a second.
+
+    Raises:
+        Exception: Whatever it raises; a real question then raises it again.
+    """
+    peer_figures(Questions(((0.5, 1),), 1e-6, ((("laplace", 1.0, 1.0), 1),), 0.01, 1e-6))
 
 
 def peer_figures(asked: Questions) -> Figures:

@@ -27,7 +27,7 @@ from typing import Self
 from dprelease.errors import BrokenPromiseError, NoOpinion
 from dprelease.freed_memory import COLLECTED_AFTER
 from dprelease.late_modules import LateModules
-from dprelease.privacy.crosscheck import Figures, Questions, is_installed, load_peer, peer_figures
+from dprelease.privacy.crosscheck import Figures, Questions, is_installed, load_peer, peer_figures, warm_up
 
 __all__ = ["PeerProcess", "answer_questions", "begin_opinion", "figures_beside"]
 
@@ -223,6 +223,8 @@ def answer_questions() -> None:
         load_peer()
     except Exception as error:  # whatever is wrong with the package; it is told in place of an answer
         broken = _words(error)
+    with suppress(Exception):  # whoever asks is told
+        warm_up()  # while this process would wait for its first question
     while True:
         asked = json.loads(lines.get())
         answers.write(json.dumps({"broken": broken} if broken else _answered(asked)) + "\n")

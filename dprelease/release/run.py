@@ -82,7 +82,8 @@ class Run:
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._engines: dict[Maker, OpenedEngine] = {}
         self._sources, self._reused = RunSources(), frozenset[str]()
-        self._heard: Future[bool] | None = None  # the second opinion, once it was asked for
+        self._made_with: Future[dict[str, str]] | None = None  # this and the next, once they were asked for
+        self._heard: Future[bool] | None = None  # the second opinion
         self._mine, self._note = False, ""  # whether it has made the reservation; what to say of one that was there
         self.ledger_warnings: tuple[str, ...] = ()  # what its user should know
 
@@ -109,7 +110,7 @@ class Run:
 
     def reserve(self) -> None:
         """Find the open or closed release of this name and period, or plan it and charge it in full."""
-        release = self._target.loaded.spec.release
+        target, release = self._target, self._target.loaded.spec.release
         if self._request.revision:
             self._revise(release.name, release.period)
             return
@@ -125,7 +126,6 @@ class Run:
         check_fresh(self._target, plan)
         approvals: tuple[Signed, ...] = ()
         if not self._rehearsal:
-            target = self._target
             approvals = require_approvals(target.project.policy, target.frozen, plan, target.spec_file.name)
         if known is not None:
             plan = replacement(self._ledger, known, plan, self._request.restate, lambda: self._hashed(plan))
@@ -145,7 +145,8 @@ class Run:
         hit("run.planned")
         early = " ".join(self._request.early.split())
         command = f"dprelease run --early: {early}" if early else "dprelease run"
-        recorded = {**environment(self._request.sampler), **taken_along(self._request.audit, plan)}
+        made_with = self._made_with.result() if self._made_with else environment(self._request.sampler)
+        recorded = {**made_with, **taken_along(self._request.audit, plan)}
         self.reservation: Reservation = self._ledger.reserve(
             plan, owed, heads, recorded, command, restates=restates, approvals=approvals
         )
@@ -173,14 +174,15 @@ class Run:
     def _preflight(self, plan: ReleasePlan) -> None:
         """Let all refuse now that would refuse once it is charged: memory, sampler, engine, publishing, the sources."""
         require_sampler(self._request.sampler)
+        self._made_with = in_background(lambda: environment(self._request.sampler))  # most of it is waiting for git
         self._heard = in_background(lambda: heard(plan, figures_beside))  # which is waited for before anything is read
         engine = self._engine(tables := self._tables(plan))
         for table in tables.values():
             engine.describe(table)
         require_computable(plan, engine, self._target.project.folder)
-        accept, restates = self._request.accept_changed_data, self._request.restate
+        accept = self._request.accept_changed_data
         if not self._rehearsal:
-            require_series(self._ledger, plan, restates=bool(restates), accepts=bool(accept))
+            require_series(self._ledger, plan, restates=bool(self._request.restate), accepts=bool(accept))
         earlier = require_earlier(self._ledger, None if self._rehearsal else self._target.project.releases, plan)
         rehearse(plan, "" if self._key is None else self._key.public.text, earlier)
         if not self._rehearsal:

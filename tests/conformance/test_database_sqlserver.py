@@ -32,7 +32,7 @@ from dprelease.errors import DpReleaseError, EngineError, Unavailable, Unsupport
 from tests.conformance.database_values import EDGES  # noqa: E402 - only where the driver is
 from tests.conformance.reference_values import text_of  # noqa: E402 - only where the driver is
 
-KEY = bytes(range(32))
+KEY = bytes(range(64))
 TRIED = {"DPRELEASE_TRIED_DATABASES": "sqlserver"}
 COLUMNS = (Column(name="sex", type="integer", keys=(1, 2)), Column(name="pay", type="decimal"))
 PLAYED = "sqlserver://reader:opensesame@127.0.0.1/office"

@@ -21,7 +21,7 @@ from dprelease.errors import DpReleaseError, SpecError, Unavailable
 from dprelease.release.planning import open_target, plan_release
 from tests.project import SPEC, small_project
 
-KEY = bytes(range(32))
+KEY = bytes(range(64))
 X = Column(name="x", type="text")
 # What SQLite holds beside the text that it is: by storage class, whatever stands in the other rows.
 STORED: dict[Any, str | None] = {

@@ -28,7 +28,7 @@ from tests.object_store import Bucket, object_store
 
 deltalake = pytest.importorskip("deltalake", reason="the extra `delta` is not installed")
 
-KEY = bytes(range(32))
+KEY = bytes(range(64))
 DAY = dt.date(2024, 2, 29)
 PAY = Column(name="pay", type="integer")
 TOWN = Column(name="town", type="text", keys=("x", "y", "a/b ü%"), partition=True)

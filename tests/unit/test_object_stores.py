@@ -24,7 +24,7 @@ from dprelease.noise.exact import Exact, open_exact
 from tests.embedded import EMBEDDED
 from tests.object_store import ACCESS, SECRET, Bucket, ObjectStore, object_store
 
-KEY = bytes(range(32))
+KEY = bytes(range(64))
 ASKED = (Quantity(kind="rows"), Quantity(kind="sum", column="pay", low=0, high=1000))
 
 

@@ -70,6 +70,30 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
     return put
 
 
+WARM = """
+import json, sys
+from dprelease.privacy import crosscheck
+from dprelease.release import opinion
+sys.meta_path.insert(0, opinion._LATE)
+crosscheck.load_peer()
+if sys.argv[1] == "warm":
+    crosscheck.warm_up()
+before = set(sys.modules)
+crosscheck.peer_figures(crosscheck.Questions(((0.1, 3),), 1e-6, ((("laplace", 2.0, 3.0), 2),), 1e-3, 1e-6))
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def test_a_process_that_was_warmed_up_loads_nothing_when_it_is_asked() -> None:
+    pytest.importorskip("dp_accounting", reason="the crosscheck extra is not installed")
+    cold, warm = (
+        json.loads(subprocess.run([sys.executable, "-c", WARM, how], capture_output=True, check=True).stdout)
+        for how in ("cold", "warm")
+    )
+    assert warm == []
+    assert "scipy.stats" in {".".join(each.split(".")[:2]) for each in cold}, "there was something to load"
+
+
 def test_another_process_answers_as_this_one_does_and_more_than_once(processes: list[PeerProcess]) -> None:
     pytest.importorskip("dp_accounting", reason="the crosscheck extra is not installed")
     processes.append(PeerProcess())

@@ -24,7 +24,7 @@ from dprelease.errors import EngineError, TableMismatch, Unavailable
 from dprelease.noise.exact import Exact, open_exact
 from tests.embedded import EMBEDDED
 
-KEY = bytes(range(32))
+KEY = bytes(range(64))
 TOWN = Column(name="town", type="text", keys=("x", "y", "a/b"), partition=True)
 DAY = Column(name="day", type="date", partition=True)
 PAY = Column(name="pay", type="integer")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event, current_thread
 from typing import Any
 
 import pytest
@@ -15,11 +17,59 @@ from dprelease.errors import PublishError
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import plan_facts
 from dprelease.publish import Check, check_bundle, render, write
+from dprelease.publish.base import Content
 from dprelease.publish.bundle.checks.rendering import Rendered
 from dprelease.publish.bundle.checks.whole_bundle import CHECKS
 from dprelease.publish.manifest import Manifest, sums_file
+from dprelease.words import speaking, spoken
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
+
+
+PDF, CSV = "dprelease.publish.certificate.pdf.certificate_files", "dprelease.publish.formats.datapackage.text_files"
+
+
+def with_certificate() -> ReleasePlan:
+    shown = plan().publish
+    return plan(publish=shown.model_copy(update={"formats": (*shown.formats, "pdf")}))
+
+
+def test_what_is_made_aside_is_made_under_the_same_settings_and_says_what_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[object] = []
+
+    def failing(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        found.append((current_thread().name, spoken().tag, dict(files)))
+        raise ValueError("no page")
+
+    monkeypatch.setattr(PDF, failing)
+    with speaking("de"), pytest.raises(ValueError, match="no page") as caught:
+        render(with_certificate(), measurements(), facts(with_certificate()))
+    assert found == [("dprelease-aside_0", "de", {})]
+    assert caught.value.__notes__ == ["while making the files of format pdf"]
+
+
+def test_where_another_file_fails_what_is_made_aside_has_ended_before_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, ended = Event(), Event()
+
+    def slow(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        begun.set()
+        time.sleep(0.2)
+        ended.set()
+        raise ValueError("told by nobody")
+
+    def failing(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        assert begun.wait(60)
+        raise ValueError("no table")
+
+    monkeypatch.setattr(PDF, slow)
+    monkeypatch.setattr(CSV, failing)
+    with pytest.raises(ValueError, match="no table"):
+        render(with_certificate(), measurements(), facts(with_certificate()))
+    assert ended.is_set()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from dprelease.release.series import has_series, refuse_series, require_series
 from tests.ledgers import SQLiteLedger, key
 from tests.unit.series_example import SERIES, series_plan
 
-KEY = bytes(range(32))
+KEY = bytes(range(64))
 MONTHS = ("2024-01", "2024-02", "2024-03")
 
 

@@ -21,7 +21,7 @@ def test_a_key_is_made_on_first_use_for_its_user_alone(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert path.read_bytes() == key.secret
-    assert (len(key.secret), stat.S_IMODE(path.stat().st_mode)) == (32, 0o600)
+    assert (len(key.secret), stat.S_IMODE(path.stat().st_mode)) == (64, 0o600)
     assert {stat.S_IMODE(each.stat().st_mode) for each in (path.parent, path.parent.parent)} == {0o700}
     assert os.listdir(path.parent) == ["source.key"]
     assert SourceKey.of(path) == key
@@ -44,7 +44,7 @@ def test_a_key_that_is_made_halfway_is_no_key(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(KeyboardInterrupt):
             SourceKey.of(path)
     assert not path.exists()
-    assert len(SourceKey.of(path).secret) == 32
+    assert len(SourceKey.of(path).secret) == 64
 
 
 def test_a_key_is_durable_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +81,19 @@ def test_a_key_that_others_can_replace_is_refused(tmp_path: Path, mode: int) -> 
     refused(path, "others can replace it", f"chmod 700 {path.parent}")
 
 
-@pytest.mark.parametrize("size", [0, 31, 33, 1000])
+@pytest.mark.parametrize("size", [0, 31, 33, 63, 65, 1000])
 def test_a_key_of_another_size_is_refused(tmp_path: Path, size: int) -> None:
     path = tmp_path / "k" / "source.key"
     SourceKey.of(path)
     path.write_bytes(bytes(size))
-    refused(path, "a key has 32 bytes", "put back")
+    refused(path, "a key has 64 bytes, or 32 if an earlier version made it", "put back")
+
+
+def test_a_key_that_an_earlier_version_made_stays_the_key(tmp_path: Path) -> None:
+    path = tmp_path / "k" / "source.key"
+    SourceKey.of(path)
+    path.write_bytes(bytes(range(32)))
+    assert SourceKey.of(path).secret == bytes(range(32))
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
@@ -127,6 +134,6 @@ def test_a_key_beside_the_ledger_or_the_releases_is_refused(tmp_path: Path) -> N
 
 def test_a_rehearsal_s_key_is_kept_nowhere() -> None:
     one, two = SourceKey.thrown_away(), SourceKey.thrown_away()
-    assert (len(one.secret), one.place) == (32, "")
+    assert (len(one.secret), one.place) == (64, "")
     assert one.id != two.id
     assert len(one.id) == 16

@@ -21,7 +21,7 @@ from dprelease.release.run import Request, open_run
 from tests.embedded import EMBEDDED
 from tests.project import command, small_project
 
-KEY = bytes(range(32))
+KEY = bytes(range(64))
 ROWS = b"sex\n1\n2\n"
 
 

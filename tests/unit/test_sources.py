@@ -20,7 +20,7 @@ from dprelease.ledger import Ledger
 from dprelease.release.data.sources import Pinned, RunSources, SourceKey, tables_read
 
 IDENTITY = ("people", "2024", "plan")
-KEY, OTHER = SourceKey(bytes(range(32))), SourceKey(bytes(range(1, 33)))
+KEY, OTHER = SourceKey(bytes(range(64))), SourceKey(bytes(range(1, 65)))
 LIMITS = Range(low=Fraction(0), high=Fraction(100))
 ID = Column(name="id", type="text")
 PAY = Column(name="pay", type="integer", range=LIMITS)

@@ -1,7 +1,9 @@
 """Which files are these? A keyed hash of each, and a cheap second look that tells whether one was written to.
 
-A fingerprint is BLAKE2b (RFC 7693, keyed: a pseudo-random function of the bytes), file by file. Without the key nobody
-can try guesses of the content against it, or recognise a file in it. Names and order of the files do not count. Two
+A fingerprint is BLAKE2b (RFC 7693, keyed: a pseudo-random function of the bytes), file by file: in tree mode (BLAKE2:
+simpler, smaller, fast as MD5, Aumasson et al. 2013, section 2.10), a hash of the hashes of its blocks, which several
+cores make at once; under a key of ``EARLIER_KEY_BYTES`` of the whole file in one go. Without the key nobody can try
+guesses of the content against it, or recognise a file in it. Names and order of the files do not count. Two
 equal files of one table are refused, unless they have no row: a copy that was left in a folder counts each row twice.
 Where the paths say what the rows are (partitions), equal files under two values are two; and one more hash is that of
 all values with the files below them, so that a file that moves to another value is found, and none is recognised less.
@@ -19,8 +21,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,13 +32,14 @@ from dprelease.catalog.source import Source
 from dprelease.catalog.table import Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.files.formats import FILE_FORMATS
-from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.files.in_turn import THREADS, in_turn
 from dprelease.engines.files.places.found import DataFile
 from dprelease.engines.files.places.objects import ObjectLook, StoredObject, threads_for
 from dprelease.engines.files.places.partitions import partition_columns
 from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
 
 __all__ = [
+    "EARLIER_KEY_BYTES",
     "KEY_BYTES",
     "TICK",
     "FindFiles",
@@ -44,19 +48,23 @@ __all__ = [
     "Watch",
     "fingerprint_of",
     "hashed",
+    "is_key",
     "no_rows",
     "present",
 ]
 
-KEY_BYTES = 32
+# The length of a key tells how a file is hashed under it, so that what a ledger remembers under one stays comparable.
+KEY_BYTES, EARLIER_KEY_BYTES = 64, 32
 TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT)
 
 FindFiles = Callable[[Table], Sequence[DataFile]]
 """Finds the files of a table; raises as ``files.places.found.data_files``."""
-_BLOCK = 1 << 20
+_BLOCK = 2 << 20  # bytes of a leaf; part of what a fingerprint is
 _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
 # 16 bytes: personalisation strings of BLAKE2b.
 _FILE, _EMPTY, _PATHS = b"dprelease-file-1", b"dprelease-none-1", b"dprelease-path-1"
+# Two levels, of any number of leaves.
+_TREE = {"digest_size": 32, "inner_size": 32, "person": b"dprelease-file-2", "fanout": 0, "depth": 2, "leaf_size": _BLOCK}
 
 
 @dataclass(frozen=True)
@@ -105,36 +113,54 @@ def present(table: Table, find: FindFiles) -> None:
             )
 
 
-def hashed(path: Path | StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
+def is_key(secret: bytes) -> bool:
+    """Whether some bytes have a length that keys have."""
+    return len(secret) in (KEY_BYTES, EARLIER_KEY_BYTES)
+
+
+def hashed(
+    path: Path | StoredObject, source: Source, key: bytes, account: str, known: Hashed | None, threads: int = THREADS
+) -> Hashed:
     """A file with its fingerprint; ``known`` itself where the file still looks as it did then, and did not then move.
+
+    Args:
+        path: The file.
+        source: How it is declared.
+        key: Secret bytes, as many as :func:`is_key` takes.
+        account: Of the table; it counts where the file has no row.
+        known: The file as it was hashed before, if it was.
+        threads: How many blocks of it are hashed at once.
 
     Raises:
         OSError: If it cannot be read.
         Unavailable: If it was written to while it was read: the fingerprint would be that of no state of it.
+        BrokenPromiseError: If the key has another length.
     """
-    if len(key) != KEY_BYTES:
-        raise BrokenPromiseError(f"a key of sources has {KEY_BYTES} bytes")
+    if not is_key(key):
+        raise BrokenPromiseError(f"a key of sources has {KEY_BYTES} bytes, or {EARLIER_KEY_BYTES}")
     if isinstance(path, StoredObject):
-        return _hashed_object(path, source, key, account, known)
+        return _hashed_object(path, source, key, account, known, threads)
     with path.open("rb", buffering=0) as file:  # opened, not only looked up: a file server then looks again itself
         now = time.time_ns()
         before = _look(file.fileno())
         if known is not None and known.settled and known.look == before:
             return known
-        digest = _digest(file, source, key, account)
+        digest = _digest(file, source, key, account, threads)
         if _look(file.fileno()) != before:
             raise _written_meanwhile(source)
     # Every write from `now` on gets a time of change of at least now, give or take the clock's tick.
     return Hashed(before, now - before.changed > TICK, digest)
 
 
-def _hashed_object(path: StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
+def _hashed_object(
+    path: StoredObject, source: Source, key: bytes, account: str, known: Hashed | None, threads: int
+) -> Hashed:
     """The same of an object of a store: another content has another ETag, however young it is."""
     before = path.look()
     if known is not None and known.look == before:
         return known
     with path.open() as file:
-        digest = _digest(file, source, key, account)
+        digest = _digest(file, source, key, account, threads)
     if path.look() != before:
         raise _written_meanwhile(source)
     return Hashed(before, True, digest)
@@ -165,23 +191,49 @@ def fingerprint_of(data: BinaryIO, key: bytes) -> str:
 
     A file without one has another fingerprint for each account, and this one for none.
     """
-    return _digest(data, Source(file="any.csv", format="csv"), key, "")
+    return _digest(data, Source(file="any.csv", format="csv"), key, "", THREADS)
 
 
-def _digest(file: BinaryIO, source: Source, key: bytes, account: str) -> str:
-    sum_ = hashlib.blake2b(key=key, digest_size=32, person=_FILE)
-    head, buffer = bytearray(), memoryview(bytearray(_BLOCK))
-    while length := file.readinto(buffer):  # type: ignore[attr-defined]
-        sum_.update(buffer[:length])
-        if len(head) <= _SMALL:
-            head += buffer[:length]
-    if len(head) > _SMALL or not no_rows(source, bytes(head)):
+def _digest(file: BinaryIO, source: Source, key: bytes, account: str, threads: int) -> str:
+    rest = _blocks(file)
+    first = next(rest, b"")
+    if len(first) <= _SMALL and no_rows(source, first):
+        # Length first, so that no account and content read like another account and content.
+        name = account.encode()
+        empty = len(name).to_bytes(8, "big") + name + first
+        return hashlib.blake2b(empty, key=key, digest_size=32, person=_EMPTY).hexdigest()
+    blocks = chain([first], rest)
+    if len(key) == EARLIER_KEY_BYTES:
+        sum_ = hashlib.blake2b(key=key, digest_size=32, person=_FILE)
+        for block in blocks:
+            sum_.update(block)
         return sum_.hexdigest()
-    # Length first, so that no account and content read like another account and content.
-    name = account.encode()
-    empty = hashlib.blake2b(key=key, digest_size=32, person=_EMPTY)
-    empty.update(len(name).to_bytes(8, "big") + name + head)
-    return empty.hexdigest()
+    root = hashlib.blake2b(key=key, node_depth=1, last_node=True, **_TREE)
+    leaves = _leaves(blocks)
+    for digest in in_turn(lambda leaf: _of_leaf(key, *leaf), leaves, threads if len(first) == _BLOCK else 1):
+        root.update(digest)
+    return root.hexdigest()
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """A file in blocks, the last of which may be shorter; a read that gives less than was asked for is gone on with."""
+    while block := file.read(_BLOCK):
+        while len(block) < _BLOCK and (more := file.read(_BLOCK - len(block))):
+            block += more
+        yield block
+
+
+def _leaves(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+    """Blocks with their number and whether they are the last one."""
+    at, block = 0, next(blocks)
+    for following in blocks:
+        yield at, block, False
+        at, block = at + 1, following
+    yield at, block, True
+
+
+def _of_leaf(key: bytes, at: int, block: bytes, last: bool) -> bytes:
+    return hashlib.blake2b(block, key=key, node_offset=at, last_node=last, **_TREE).digest()
 
 
 def no_rows(source: Source, data: bytes) -> bool:
@@ -237,7 +289,7 @@ class Watch:
 
         Args:
             table: The table.
-            key: 32 secret bytes.
+            key: Secret bytes, as many as :func:`is_key` takes.
             loaded: Whether the engine answers from rows of it that it has in memory.
 
         Raises:
@@ -261,11 +313,14 @@ class Watch:
         return _sorted(table, key, new)
 
     def _hashed(self, table: Table, key: bytes, old: Mapping[DataFile, Hashed]) -> dict[DataFile, Hashed]:
-        def one(file: DataFile) -> Hashed:
-            return hashed(file.path, table.files, key, table.account, old.get(file))
-
         found = self._find(table)
-        new = dict(zip(found, in_turn(one, found, threads_for([each.path for each in found])), strict=True))
+        threads = threads_for([each.path for each in found])
+        of_each = max(1, THREADS // threads)
+
+        def one(file: DataFile) -> Hashed:
+            return hashed(file.path, table.files, key, table.account, old.get(file), of_each)
+
+        new = dict(zip(found, in_turn(one, found, threads), strict=True))
         _require_different(table, new)
         return new
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -160,17 +162,19 @@ def bundle_files(
         summed = with_sums(shown, tables, inputs)
         derived = derived_tables(shown, summed, inputs, seed_of(measurements), earlier)
         tables = compared_tables(shown, tables, inputs, earlier)
-    give_back()  # what lay between the draws and the tables
-    with _making("measurements/"):
-        measured = measurement_files(shown, measurements, earlier) if measured is None else measured
     published = (*rounded_tables(shown, tables), *derived)
     del inputs, tables, summed, derived
     give_back()  # what the tables were made of
     if most_rows is not None:
         published = tuple(each.first(most_rows) for each in published)
     content = Content(shown, published, facts, measurements)
-    with as_priced(plan.is_older is True):
-        files = files_beside(content, measured, given)
+    with ThreadPoolExecutor(thread_name_prefix="dprelease-aside") as threads:
+        with as_priced(plan.is_older is True):
+            aside = _begun(threads, content, given)
+        with _making("measurements/"):
+            measured = measurement_files(shown, measurements, earlier) if measured is None else measured
+        with as_priced(plan.is_older is True):
+            files = files_beside(content, measured, given, aside)
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = f"{text}\n".encode()
@@ -180,7 +184,10 @@ def bundle_files(
 
 
 def files_beside(
-    content: Content, measured: Mapping[str, bytes], given: Mapping[str, bytes] | None = None
+    content: Content,
+    measured: Mapping[str, bytes],
+    given: Mapping[str, bytes] | None = None,
+    aside: Mapping[str, Future[Mapping[str, Data]]] = MappingProxyType({}),
 ) -> dict[str, Data]:
     """The files that are made of tables, plan and facts, with those of the measurements, which they link to.
 
@@ -188,6 +195,7 @@ def files_beside(
         content: What is published.
         measured: The files of the measurements.
         given: As of :func:`bundle_files`.
+        aside: Those of formats that another thread is making, by the name of the format.
     """
     files: dict[str, Data] = {**kept(measured)}
     in_files = titled(replace(content, tables=filed(content.plan, content.tables)))
@@ -197,16 +205,35 @@ def files_beside(
     if content.facts.audit is not None:
         with _making(AUDIT_FILE):
             files[AUDIT_FILE] = audit_markdown(content, content.facts.audit)
-    for form in FORMATS.values():
-        if form.name in content.plan.publish.formats:
-            with _making(f"the files of format {form.name}"):
-                files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
-            give_back()  # the texts of its columns
+    for form in _formats(content):
+        if form.name in aside:
+            files.update(aside[form.name].result())
+            continue
+        with _making(f"the files of format {form.name}"):
+            files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
+        give_back()  # the texts of its columns
     files.update(moved_file(content.plan, content.tables))
     with _making("accounting.json"):
         files["accounting.json"] = accounting_json(content)
     files["facts.json"] = (content.facts.canonical() + "\n").encode()
     return files
+
+
+def _formats(content: Content) -> list[Format]:
+    """Those that are published, in the order in which they are made."""
+    return [form for form in FORMATS.values() if form.name in content.plan.publish.formats]
+
+
+def _begun(
+    threads: Executor, content: Content, given: Mapping[str, bytes] | None
+) -> dict[str, Future[Mapping[str, Data]]]:
+    """Let the files of formats that are made ``aside`` be made from now on, under the settings of this thread."""
+
+    def made(form: Format) -> Mapping[str, Data]:
+        with _making(f"the files of format {form.name}"):
+            return kept(format_files(form, content, {}, given))
+
+    return {form.name: threads.submit(copy_context().run, made, form) for form in _formats(content) if form.aside}
 
 
 @contextmanager

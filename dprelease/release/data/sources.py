@@ -28,7 +28,7 @@ from typing import Self
 
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines import Engine
-from dprelease.engines.files.fingerprint import KEY_BYTES
+from dprelease.engines.files.fingerprint import EARLIER_KEY_BYTES, KEY_BYTES, is_key
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.failpoints import hit
 from dprelease.ledger import Ledger
@@ -51,7 +51,7 @@ class SourceKey:
     """What fingerprints are made with. Where it comes from is no part of a plan, an entry, a log or a bundle.
 
     Attributes:
-        secret: 32 bytes.
+        secret: 64 bytes; 32 where it was made before files were hashed by several cores at once.
         id: 16 hexadecimal digits that name the key and tell nothing about it.
         place: Its file, as the user is told; empty where it has none.
     """
@@ -119,8 +119,9 @@ def _read(path: Path) -> bytes | None:
         secret = os.read(file, KEY_BYTES + 1)
     finally:
         os.close(file)
-    if len(secret) != KEY_BYTES:
-        raise _unusable(path, f"a key has {KEY_BYTES} bytes", "put back the file that was there; never write one")
+    if not is_key(secret):
+        why = f"a key has {KEY_BYTES} bytes, or {EARLIER_KEY_BYTES} if an earlier version made it"
+        raise _unusable(path, why, "put back the file that was there; never write one")
     return secret
 
 
