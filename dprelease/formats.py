@@ -44,8 +44,8 @@ class Format:
         all_digits: Whether its files for tables hold every number with all of its digits.
         any_size: Whether they do so of tables of any size.
         as_filed: Whether it takes the tables by the layout that the plan names (``measured.filed``), or as estimated.
-        aside: Whether a thread of its own makes it, beside the files before it: for one whose library lets Python go on.
-            It is given no file that was made before, and the tables as estimated.
+        aside: Whether a thread of its own makes it, beside the others: for one whose library lets Python go on. It is
+            given no file that was made before, and the tables as estimated.
         made_with: Packages (or ``zlib``) that its bytes depend on; a manifest names their versions.
         requires: A function, named like ``render``, that raises ``MissingExtra`` where the format cannot be made here.
     """

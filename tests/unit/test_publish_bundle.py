@@ -25,7 +25,6 @@ from dprelease.words import speaking, spoken
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
 
-
 PDF, CSV = "dprelease.publish.certificate.pdf.certificate_files", "dprelease.publish.formats.datapackage.text_files"
 
 

@@ -23,6 +23,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -63,8 +64,10 @@ _BLOCK = 2 << 20  # bytes of a leaf; part of what a fingerprint is
 _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
 # 16 bytes: personalisation strings of BLAKE2b.
 _FILE, _EMPTY, _PATHS = b"dprelease-file-1", b"dprelease-none-1", b"dprelease-path-1"
-# Two levels, of any number of leaves.
-_TREE = {"digest_size": 32, "inner_size": 32, "person": b"dprelease-file-2", "fanout": 0, "depth": 2, "leaf_size": _BLOCK}
+# A node of a tree of two levels, of any number of leaves.
+_node = partial(
+    hashlib.blake2b, digest_size=32, inner_size=32, person=b"dprelease-file-2", fanout=0, depth=2, leaf_size=_BLOCK
+)
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,7 @@ def _digest(file: BinaryIO, source: Source, key: bytes, account: str, threads: i
         for block in blocks:
             sum_.update(block)
         return sum_.hexdigest()
-    root = hashlib.blake2b(key=key, node_depth=1, last_node=True, **_TREE)
+    root = _node(key=key, node_depth=1, last_node=True)
     leaves = _leaves(blocks)
     for digest in in_turn(lambda leaf: _of_leaf(key, *leaf), leaves, threads if len(first) == _BLOCK else 1):
         root.update(digest)
@@ -233,7 +236,7 @@ def _leaves(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def _of_leaf(key: bytes, at: int, block: bytes, last: bool) -> bytes:
-    return hashlib.blake2b(block, key=key, node_offset=at, last_node=last, **_TREE).digest()
+    return _node(block, key=key, node_offset=at, last_node=last).digest()
 
 
 def no_rows(source: Source, data: bytes) -> bool:
