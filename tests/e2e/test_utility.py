@@ -115,7 +115,7 @@ def test_data_that_an_account_has_paid_for_are_refused(project: Path) -> None:
     (project / "people-2.csv").unlink()
     command(project, "utility", "spec.yaml", "--synthetic", "--repeat", "1")
     assert kept(project) == before
-    (key,) = [path for path in project.rglob("*") if path.is_file() and path.stat().st_size == 32]
+    (key,) = project.rglob("source.key")
     key.rename(project / "elsewhere")
     assert "DPR-L171" in command(project, *looked, code=4)
     assert not key.exists()  # no new one is made

@@ -139,16 +139,12 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "fingerprints",
         "whether a guessed file is the confidential one",
         Seen(
-            "unit.test_fingerprint",
-            "test_a_fingerprint_is_keyed_blake2b_under_a_name_of_its_own",
+            "unit.test_fingerprint_trees",
+            "test_a_fingerprint_is_keyed_blake2b_in_tree_mode_under_a_name_of_its_own",
             {},
-            {"folder": lambda folder: folder},
+            {"tmp_path": lambda folder: folder},
         ),
-        Edit(
-            "engines.files.fingerprint:_digest",
-            "blake2b(key=key, digest_size=32, person=_FILE)",
-            "blake2b(digest_size=32, person=_FILE)",
-        ),
+        Edit("engines.files.fingerprint:_digest", "partial(_NODE, key=key)", "_NODE"),
     ),
     Fault(
         "plans-of-one-fingerprint",

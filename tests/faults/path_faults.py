@@ -236,7 +236,7 @@ PATH_FAULTS: tuple[Fault, ...] = (
     _attacked("one-row-of-a-group-more", "bounds", "sums_within", "a unit's further row", _unchecked, _BOUNDS),
     _attacked("sum-unclipped", "clip", "sums", "large values", _unclipped, _BOUNDS),
     _attacked("unit-sum-unclipped", "clip", "per_unit", "large sums", _unclipped_units, _BOUNDS),
-    _attacked("rows-twice", "count", "rows", "epsilon x 2", _double_rows, _BOUNDS),
+    _attacked("rows-twice", "count", "rows_where", "epsilon x 2", _double_rows, _BOUNDS),
     _attacked(
         "quantile-by-half-scale",
         "choice",

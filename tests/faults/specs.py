@@ -67,6 +67,7 @@ _JOINT = "  n: {table: people, by: [place], measures: {n: {count: rows}, a: {cou
 SPECS: dict[str, str] = {
     "counts": _spec(_COUNT),
     "rows": _spec(_COUNT, unit=""),
+    "rows_where": _spec(_TWO, unit=""),  # counted by a statement, and not in arrays
     "replaced": _spec(_COUNT, relation="replace_one", unit=""),
     "gaussian": _spec(_COUNT, "gaussian", budget=_GAUSSIAN),
     "two": _spec(_COUNT + _TWO, "gaussian", budget=_GAUSSIAN),

@@ -65,7 +65,7 @@ _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine t
 # 16 bytes: personalisation strings of BLAKE2b.
 _FILE, _EMPTY, _PATHS = b"dprelease-file-1", b"dprelease-none-1", b"dprelease-path-1"
 # A node of a tree of two levels, of any number of leaves.
-_node = partial(
+_NODE = partial(
     hashlib.blake2b, digest_size=32, inner_size=32, person=b"dprelease-file-2", fanout=0, depth=2, leaf_size=_BLOCK
 )
 
@@ -211,9 +211,14 @@ def _digest(file: BinaryIO, source: Source, key: bytes, account: str, threads: i
         for block in blocks:
             sum_.update(block)
         return sum_.hexdigest()
-    root = _node(key=key, node_depth=1, last_node=True)
-    leaves = _leaves(blocks)
-    for digest in in_turn(lambda leaf: _of_leaf(key, *leaf), leaves, threads if len(first) == _BLOCK else 1):
+    node = partial(_NODE, key=key)
+
+    def of_leaf(leaf: tuple[int, bytes, bool]) -> bytes:
+        at, block, last = leaf
+        return node(block, node_offset=at, last_node=last).digest()
+
+    root = node(node_depth=1, last_node=True)
+    for digest in in_turn(of_leaf, _leaves(blocks), threads if len(first) == _BLOCK else 1):
         root.update(digest)
     return root.hexdigest()
 
@@ -233,10 +238,6 @@ def _leaves(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
         yield at, block, False
         at, block = at + 1, following
     yield at, block, True
-
-
-def _of_leaf(key: bytes, at: int, block: bytes, last: bool) -> bytes:
-    return _node(block, key=key, node_offset=at, last_node=last).digest()
 
 
 def no_rows(source: Source, data: bytes) -> bool:
