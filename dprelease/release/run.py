@@ -82,8 +82,8 @@ class Run:
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._engines: dict[Maker, OpenedEngine] = {}
         self._sources, self._reused = RunSources(), frozenset[str]()
-        self._made_with: Future[dict[str, str]] | None = None  # this and the next, once they were asked for
-        self._heard: Future[bool] | None = None  # the second opinion
+        self._made_with: Future[dict[str, str]] | None = None  # versions and commit, once they were asked for
+        self._heard: Future[bool] | None = None  # the second opinion, likewise
         self._mine, self._note = False, ""  # whether it has made the reservation; what to say of one that was there
         self.ledger_warnings: tuple[str, ...] = ()  # what its user should know
 

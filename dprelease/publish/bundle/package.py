@@ -168,7 +168,7 @@ def bundle_files(
     if most_rows is not None:
         published = tuple(each.first(most_rows) for each in published)
     content = Content(shown, published, facts, measurements)
-    with ThreadPoolExecutor(thread_name_prefix="dprelease-aside") as threads:
+    with ThreadPoolExecutor(thread_name_prefix="dprelease-aside") as threads:  # whatever fails, it is waited for
         with as_priced(plan.is_older is True):
             aside = _begun(threads, content, given)
         with _making("measurements/"):
