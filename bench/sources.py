@@ -47,7 +47,7 @@ def cat(path: Path) -> None:
 
 
 def main(size: int, folder: Path) -> None:
-    path, key = folder / _SOURCE.file, os.urandom(32)
+    path, key = folder / _SOURCE.file, os.urandom(KEY_BYTES)
     with path.open("wb") as file:
         file.write(b"id,pay\n")
         for _ in range(size):
@@ -55,7 +55,7 @@ def main(size: int, folder: Path) -> None:
     size_gb = path.stat().st_size / 1e9
     cat(path)
     for label, act in (
-        ("fingerprint (keyed BLAKE2b)", lambda: hashed(path, _SOURCE, key, "", None)),
+        ("fingerprint (keyed BLAKE3)", lambda: hashed(path, _SOURCE, key, "", None)),
         ("SHA-256", lambda: sha256(path)),
         ("cat > /dev/null", lambda: cat(path)),
     ):

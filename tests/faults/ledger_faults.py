@@ -139,12 +139,12 @@ LEDGER_FAULTS: tuple[Fault, ...] = (
         "fingerprints",
         "whether a guessed file is the confidential one",
         Seen(
-            "unit.test_fingerprint_trees",
-            "test_a_fingerprint_is_keyed_blake2b_in_tree_mode_under_a_name_of_its_own",
+            "unit.test_fingerprint_hashes",
+            "test_a_fingerprint_is_keyed_blake3_under_a_key_that_is_derived_for_it",
             {},
             {"tmp_path": lambda folder: folder},
         ),
-        Edit("engines.files.fingerprint:_digest", "partial(_NODE, key=key)", "_NODE"),
+        Edit("engines.files.fingerprint:_digest", "key=blake3(key, derive_key_context=_CONTEXT).digest()", ""),
     ),
     Fault(
         "plans-of-one-fingerprint",

@@ -1,12 +1,12 @@
 """Which files are these? A keyed hash of each, and a cheap second look that tells whether one was written to.
 
-A fingerprint is BLAKE2b (RFC 7693, keyed: a pseudo-random function of the bytes), file by file: in tree mode (BLAKE2:
-simpler, smaller, fast as MD5, Aumasson et al. 2013, section 2.10), a hash of the hashes of its blocks, which several
-cores make at once; under a key of ``EARLIER_KEY_BYTES`` of the whole file in one go. Without the key nobody can try
-guesses of the content against it, or recognise a file in it. Names and order of the files do not count. Two
-equal files of one table are refused, unless they have no row: a copy that was left in a folder counts each row twice.
-Where the paths say what the rows are (partitions), equal files under two values are two; and one more hash is that of
-all values with the files below them, so that a file that moves to another value is found, and none is recognised less.
+A fingerprint is keyed BLAKE3 (O'Connor, Aumasson, Neves and Wilcox-O'Hearn, *BLAKE3: one function, fast everywhere*,
+2020, sections 2.3 and 2.4: a pseudo-random function of the bytes, several times as fast as BLAKE2b), file by file;
+under a key of ``EARLIER_KEY_BYTES`` it is BLAKE2b (RFC 7693). Without the key nobody can try guesses of the content
+against it, or recognise a file in it. Names and order of the files do not count. Two equal files of one table are
+refused, unless they have no row: a copy that was left in a folder counts each row twice. Where the paths say what the
+rows are (partitions), equal files under two values are two; and one more hash is that of all values with the files
+below them, so that a file that moves to another value is found, and none is recognised less.
 
 What is promised: a file that looks as before (same inode, size and times) is taken to have the same bytes. Every write
 through the file system moves the time of change (``ctime``), which no program can set, and a time of change that is
@@ -23,17 +23,18 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from blake3 import blake3
 
 from dprelease.canonical import dumps
 from dprelease.catalog.source import Source
 from dprelease.catalog.table import Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.files.formats import FILE_FORMATS
-from dprelease.engines.files.in_turn import THREADS, in_turn
+from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.places.found import DataFile
 from dprelease.engines.files.places.objects import ObjectLook, StoredObject, threads_for
 from dprelease.engines.files.places.partitions import partition_columns
@@ -60,14 +61,11 @@ TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT
 
 FindFiles = Callable[[Table], Sequence[DataFile]]
 """Finds the files of a table; raises as ``files.places.found.data_files``."""
-_BLOCK = 2 << 20  # bytes of a leaf; part of what a fingerprint is
+_BLOCK = 2 << 20  # bytes that are read at a time
 _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
+_CONTEXT = "dprelease 2026-11-29 fingerprint of a file"  # says what the key is derived for, as BLAKE3 asks for it
 # 16 bytes: personalisation strings of BLAKE2b.
 _FILE, _EMPTY, _PATHS = b"dprelease-file-1", b"dprelease-none-1", b"dprelease-path-1"
-# A node of a tree of two levels, of any number of leaves.
-_NODE = partial(
-    hashlib.blake2b, digest_size=32, inner_size=32, person=b"dprelease-file-2", fanout=0, depth=2, leaf_size=_BLOCK
-)
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,7 @@ def is_key(secret: bytes) -> bool:
     return len(secret) in (KEY_BYTES, EARLIER_KEY_BYTES)
 
 
-def hashed(
-    path: Path | StoredObject, source: Source, key: bytes, account: str, known: Hashed | None, threads: int = THREADS
-) -> Hashed:
+def hashed(path: Path | StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
     """A file with its fingerprint; ``known`` itself where the file still looks as it did then, and did not then move.
 
     Args:
@@ -132,7 +128,6 @@ def hashed(
         key: Secret bytes, as many as :func:`is_key` takes.
         account: Of the table; it counts where the file has no row.
         known: The file as it was hashed before, if it was.
-        threads: How many blocks of it are hashed at once.
 
     Raises:
         OSError: If it cannot be read.
@@ -142,28 +137,26 @@ def hashed(
     if not is_key(key):
         raise BrokenPromiseError(f"a key of sources has {KEY_BYTES} bytes, or {EARLIER_KEY_BYTES}")
     if isinstance(path, StoredObject):
-        return _hashed_object(path, source, key, account, known, threads)
+        return _hashed_object(path, source, key, account, known)
     with path.open("rb", buffering=0) as file:  # opened, not only looked up: a file server then looks again itself
         now = time.time_ns()
         before = _look(file.fileno())
         if known is not None and known.settled and known.look == before:
             return known
-        digest = _digest(file, source, key, account, threads)
+        digest = _digest(file, source, key, account)
         if _look(file.fileno()) != before:
             raise _written_meanwhile(source)
     # Every write from `now` on gets a time of change of at least now, give or take the clock's tick.
     return Hashed(before, now - before.changed > TICK, digest)
 
 
-def _hashed_object(
-    path: StoredObject, source: Source, key: bytes, account: str, known: Hashed | None, threads: int
-) -> Hashed:
+def _hashed_object(path: StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
     """The same of an object of a store: another content has another ETag, however young it is."""
     before = path.look()
     if known is not None and known.look == before:
         return known
     with path.open() as file:
-        digest = _digest(file, source, key, account, threads)
+        digest = _digest(file, source, key, account)
     if path.look() != before:
         raise _written_meanwhile(source)
     return Hashed(before, True, digest)
@@ -194,10 +187,10 @@ def fingerprint_of(data: BinaryIO, key: bytes) -> str:
 
     A file without one has another fingerprint for each account, and this one for none.
     """
-    return _digest(data, Source(file="any.csv", format="csv"), key, "", THREADS)
+    return _digest(data, Source(file="any.csv", format="csv"), key, "")
 
 
-def _digest(file: BinaryIO, source: Source, key: bytes, account: str, threads: int) -> str:
+def _digest(file: BinaryIO, source: Source, key: bytes, account: str) -> str:
     rest = _blocks(file)
     first = next(rest, b"")
     if len(first) <= _SMALL and no_rows(source, first):
@@ -205,22 +198,13 @@ def _digest(file: BinaryIO, source: Source, key: bytes, account: str, threads: i
         name = account.encode()
         empty = len(name).to_bytes(8, "big") + name + first
         return hashlib.blake2b(empty, key=key, digest_size=32, person=_EMPTY).hexdigest()
-    blocks = chain([first], rest)
     if len(key) == EARLIER_KEY_BYTES:
-        sum_ = hashlib.blake2b(key=key, digest_size=32, person=_FILE)
-        for block in blocks:
-            sum_.update(block)
-        return sum_.hexdigest()
-    node = partial(_NODE, key=key)
-
-    def of_leaf(leaf: tuple[int, bytes, bool]) -> bytes:
-        at, block, last = leaf
-        return node(block, node_offset=at, last_node=last).digest()
-
-    root = node(node_depth=1, last_node=True)
-    for digest in in_turn(of_leaf, _leaves(blocks), threads if len(first) == _BLOCK else 1):
-        root.update(digest)
-    return root.hexdigest()
+        sum_: Any = hashlib.blake2b(key=key, digest_size=32, person=_FILE)
+    else:
+        sum_ = blake3(key=blake3(key, derive_key_context=_CONTEXT).digest())
+    for block in chain([first], rest):
+        sum_.update(block)  # lets other threads run meanwhile
+    return str(sum_.hexdigest())
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
@@ -229,15 +213,6 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
         while len(block) < _BLOCK and (more := file.read(_BLOCK - len(block))):
             block += more
         yield block
-
-
-def _leaves(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Blocks with their number and whether they are the last one."""
-    at, block = 0, next(blocks)
-    for following in blocks:
-        yield at, block, False
-        at, block = at + 1, following
-    yield at, block, True
 
 
 def no_rows(source: Source, data: bytes) -> bool:
@@ -318,13 +293,11 @@ class Watch:
 
     def _hashed(self, table: Table, key: bytes, old: Mapping[DataFile, Hashed]) -> dict[DataFile, Hashed]:
         found = self._find(table)
-        threads = threads_for([each.path for each in found])
-        of_each = max(1, THREADS // threads)
 
         def one(file: DataFile) -> Hashed:
-            return hashed(file.path, table.files, key, table.account, old.get(file), of_each)
+            return hashed(file.path, table.files, key, table.account, old.get(file))
 
-        new = dict(zip(found, in_turn(one, found, threads), strict=True))
+        new = dict(zip(found, in_turn(one, found, threads_for([each.path for each in found])), strict=True))
         _require_different(table, new)
         return new
 

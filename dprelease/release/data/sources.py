@@ -51,7 +51,7 @@ class SourceKey:
     """What fingerprints are made with. Where it comes from is no part of a plan, an entry, a log or a bundle.
 
     Attributes:
-        secret: 64 bytes; 32 where it was made before files were hashed by several cores at once.
+        secret: 64 bytes; 32 where an earlier version made it.
         id: 16 hexadecimal digits that name the key and tell nothing about it.
         place: Its file, as the user is told; empty where it has none.
     """
