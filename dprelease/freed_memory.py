@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COLLECTED_AFTER", "give_back", "memory_left"]
+__all__ = ["COLLECTED_AFTER", "give_back", "keep_freed", "memory_left"]
 
 COLLECTED_AFTER = (1_000_000, 50, 50)
 """When circles of unused values are looked for (``gc.set_threshold``).
@@ -21,6 +21,21 @@ COLLECTED_AFTER = (1_000_000, 50, 50)
 Plans, and the classes of what is imported, are a million small values that live to the end: looking among them takes a
 tenth of the time, and finds a few hundred. What is large, arrays and tables, is freed without it.
 """
+
+
+_TRIM, _MAPPED = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h
+_KEPT, _LARGE = 1 << 26, 1 << 25  # bytes; glibc takes no more than the second for what is mapped by itself
+
+
+def keep_freed() -> None:
+    """Keep what is freed for what is asked for next, up to 64 MB (glibc alone), until :func:`give_back`.
+
+    Arrays of a block of rows are a megabyte each. As it begins, glibc gives each of them back to the system, and the
+    system fills the next one with zeros again, page by page: several threads spend half their time on it.
+    """
+    if sys.platform == "linux" and (mallopt := getattr(_c_library(), "mallopt", None)) is not None:
+        mallopt(_MAPPED, _LARGE)
+        mallopt(_TRIM, _KEPT)
 
 
 def give_back() -> None:
@@ -34,9 +49,13 @@ def give_back() -> None:
 @cache
 def _trim() -> Any:
     """What gives back every whole page of the C library's that is free; None where there is nothing of the kind."""
+    return getattr(_c_library(), "malloc_trim", None) if sys.platform == "linux" else None
+
+
+def _c_library() -> Any:
     import ctypes
 
-    return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    return ctypes.CDLL(None)
 
 
 def memory_left(root: Path = Path("/")) -> int | None:

@@ -64,6 +64,15 @@ class SourceReader(Protocol):
         """
         ...
 
+    def parts(self, table: Table, columns: Sequence[Column]) -> Sequence[Iterator[list[Any]]]:
+        """The same rows in parts that may be read at once, each by a thread of its own; one where there are no parts.
+
+        Raises:
+            Unavailable: As in ``Engine.describe``.
+            TableMismatch: As there.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of what is held for later calls, such as connections; a second time does nothing."""
         ...

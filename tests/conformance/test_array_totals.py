@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.engines import DuckDBEngine, Engine
+from dprelease.engines.base import scrubbed
 from dprelease.engines.duck import array_totals
 from dprelease.engines.duck.array_totals import ArrayTotals
 from dprelease.engines.duck.loading import Layout
+from dprelease.engines.files import parquet
+from dprelease.engines.files.in_turn import THREADS
 from dprelease.errors import DpReleaseError, EngineError
 from tests.conformance.people import COUNT, REGIONS, SECRET, integers, opened
 from tests.conformance.reference_engine import ReferenceEngine
@@ -67,7 +70,20 @@ def write(folder: Path, kind: str, files: int = 3, rows: int = 700) -> None:
         if kind == "csv":
             pv.write_csv(pa.table(stored), folder / f"t-{number}.csv")
         else:
-            pq.write_table(pa.table(stored), folder / f"t-{number}.parquet")
+            pq.write_table(pa.table(stored), folder / f"t-{number}.parquet", row_group_size=99)
+
+
+def counted_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Parquet files of any length are read in runs of row groups; how many runs each reading had."""
+    monkeypatch.setattr(parquet, "_FEW", 1)
+    read, runs = ArrayTotals.read, list[int]()
+
+    def counted(totals: ArrayTotals, parts: Any) -> None:
+        runs.append(len(parts))
+        read(totals, parts)
+
+    monkeypatch.setattr(ArrayTotals, "read", counted)
+    return runs
 
 
 def told(engine: Engine, table: Table, by: tuple[str, ...], asked: tuple[Quantity, ...], **more: Any) -> list[Any]:
@@ -126,6 +142,32 @@ def test_they_are_those_of_a_statement_and_of_the_reference(shape: str, by: tupl
     other.close()
 
 
+@pytest.mark.parametrize("files", [1, 2, 30])
+def test_they_are_the_same_by_runs_of_row_groups(files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, table = counted_runs(monkeypatch), people("parquet")
+    write(tmp_path, "parquet", files=files, rows=1200 if files == 1 else 350)
+    engine, reference = expecting(tmp_path, table, ("area", "run"), ASKED), ReferenceEngine(tmp_path, {})
+    assert told(engine, table, ("area", "run"), ASKED) == told(reference, table, ("area", "run"), ASKED)
+    assert not has_begun(engine)
+    assert runs == [2 * THREADS]
+
+
+def test_the_first_error_of_runs_is_told_and_quotes_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another one took the place of while the first one was read."""
+    runs, table = counted_runs(monkeypatch), people("parquet")
+    write(tmp_path, "parquet", files=30, rows=40)
+    engine = expecting(tmp_path, table, ("run",), ASKED)
+    reader = engine._reader(table)
+    parts = reader.parts(table, table.columns)
+    for number in (7, 29):
+        (tmp_path / f"t-{number}.parquet").write_bytes(b"canary")
+    with pytest.raises(EngineError, match="ArrowInvalid") as raised:
+        scrubbed("looking", lambda: ArrayTotals.read(engine._arrays_of(table), parts))  # type: ignore[arg-type]
+    assert "canary" not in f"{raised.value}{raised.value!r}"
+    assert [len(parts)] == runs == [2 * THREADS]
+    engine.close()
+
+
 def test_several_questions_are_answered_from_one_reading_and_from_shared_cubes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +207,7 @@ def test_several_questions_are_answered_from_one_reading_and_from_shared_cubes(
 @settings(max_examples=few(60, 10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_they_are_those_of_the_reference_for_any_rows(data: st.DataObject) -> None:
+    """In one reading, or by runs of row groups where there are enough of them."""
     table = data.draw(tables())
     files = data.draw(parts(table))
     columns = st.lists(st.sampled_from(["area", "Code", "code", "day"]), unique=True, max_size=3).map(tuple)
@@ -193,12 +236,14 @@ def test_they_are_those_of_the_reference_for_any_rows(data: st.DataObject) -> No
         engine, reference = DuckDBEngine(folder, {}), ReferenceEngine(folder, {})
         engine.expect(catalog, questions)
         arrays = engine._arrays_of(table)
-        for grouping, some in questions:
-            found, expected = (
-                [opened(box) for box in each.aggregate(catalog, grouping, some, {"regions": REGIONS}, SECRET)]
-                for each in (engine, reference)
-            )
-            assert found == expected
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(parquet, "_FEW", data.draw(st.sampled_from([1, 2**20])))
+            for grouping, some in questions:
+                found, expected = (
+                    [opened(box) for box in each.aggregate(catalog, grouping, some, {"regions": REGIONS}, SECRET)]
+                    for each in (engine, reference)
+                )
+                assert found == expected
         assert has_begun(engine) == (arrays is None)
         target(float(arrays is not None and len(questions)))
         engine.close()

@@ -130,6 +130,10 @@ class DatabaseReader:
             blocks = snapshot.blocks(table, columns)
         return self._handed_on(url, identity, blocks, show, again)
 
+    def parts(self, table: Table, columns: Sequence[Column]) -> Sequence[Iterator[list[Any]]]:
+        """All rows in one part: a state is read by one connection."""
+        return [self.blocks(table, columns)]
+
     def _handed_on(
         self, url: str, identity: str, blocks: Iterator[list[Any]], show: Callable[[int, int], None], again: bool
     ) -> Iterator[list[Any]]:

@@ -27,7 +27,8 @@ from dprelease.engines.duck.loading import Layout
 from dprelease.engines.duck.pipeline import PassQuery, alike
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import MOST, grid_name
-from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.files.in_turn import each_by_a_thread, in_turn
+from dprelease.freed_memory import keep_freed
 from dprelease.noise.exact import Exact, ExactHistogram
 
 __all__ = ["ArrayTotals"]
@@ -132,6 +133,26 @@ def _cubes(questions: Iterable[PassQuery]) -> tuple[_Cube, ...]:
     return tuple(cubes)
 
 
+class _Sums:
+    """What some rows come to: every total of every cube, exactly."""
+
+    def __init__(self, table: Table, cubes: Sequence[_Cube]) -> None:
+        self.rows = 0
+        self.totals: dict[tuple[_Cube, Quantity], npt.NDArray[Any]] = {
+            (cube, item): np.zeros(_size(table, cube.columns) * _values(item), dtype=np.int64)
+            for cube in cubes
+            for item in cube.quantities
+        }
+
+    def add(self, rows: int, totals: Mapping[tuple[_Cube, Quantity], npt.NDArray[Any]]) -> None:
+        """Add what other rows come to, so many."""
+        self.rows += rows
+        for place, each in totals.items():
+            if self.rows * _largest(place[1]) > _WIDE:
+                self.totals[place] = self.totals[place].astype(object)
+            self.totals[place] += each
+
+
 class ArrayTotals:
     """What some questions about one table are answered from: un-noised totals, which only boxes carry out of here.
 
@@ -164,25 +185,29 @@ class ArrayTotals:
         """Whether the rows were added up."""
         return bool(self._totals)
 
-    def read(self, blocks: Iterable[Sequence[Any]]) -> None:
-        """Add up all rows.
+    def read(self, parts: Sequence[Iterable[Sequence[Any]]]) -> None:
+        """Add up all rows: what several threads do with parts of their own, or with the blocks of a single one.
 
         Args:
-            blocks: Stored values of the columns of the layout, all rows of the source.
+            parts: Of each the blocks: stored values of the columns of the layout. Together all rows of the source.
         """
-        totals: dict[tuple[_Cube, Quantity], npt.NDArray[Any]] = {
-            (cube, item): np.zeros(_size(self._table, cube.columns) * _values(item), dtype=np.int64)
-            for cube in self._cubes
-            for item in cube.quantities
-        }
-        rows = 0
-        for added, of_these in in_turn(partial(_block_totals, self._layout, self._cubes), _typed(self._layout, blocks)):
-            rows += added
-            for place, each in of_these.items():
-                if rows * _largest(place[1]) > _WIDE:
-                    totals[place] = totals[place].astype(object)
-                totals[place] += each
-        self._totals = totals
+        keep_freed()
+        whole = _Sums(self._table, self._cubes)
+        of_block = partial(_block_totals, self._layout, self._cubes)
+
+        def of_part(blocks: Iterable[Sequence[Any]]) -> _Sums:
+            sums = _Sums(self._table, self._cubes)
+            for typed in _typed(self._layout, blocks):
+                sums.add(*of_block(typed))
+            return sums
+
+        if len(parts) == 1:
+            for rows, totals in in_turn(of_block, _typed(self._layout, parts[0])):
+                whole.add(rows, totals)
+        else:
+            for each in each_by_a_thread(of_part, parts):
+                whole.add(each.rows, each.totals)
+        self._totals = whole.totals
 
     def answers(self, asked: PassQuery) -> bool:
         """Whether it is one of the questions."""

@@ -238,9 +238,9 @@ class DuckDBEngine:
         if totals is None or not totals.answers(asked):
             return None
         if not totals.are_read:
-            blocks = self._reader(table).blocks(table, totals.columns)
+            parts = self._reader(table).parts(table, totals.columns)
             try:
-                scrubbed(f"table {table.name!r}, loading", lambda: totals.read(blocks))
+                scrubbed(f"table {table.name!r}, loading", lambda: totals.read(parts))
             except NotEnoughMemory:  # in parts there may be enough
                 self._arrays[place] = None
                 return None

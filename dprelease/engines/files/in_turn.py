@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from threading import Event
 from typing import TypeVar
 
-__all__ = ["THREADS", "in_turn", "parts_in_turn"]
+__all__ = ["THREADS", "each_by_a_thread", "in_turn", "parts_in_turn"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -62,3 +63,28 @@ def parts_in_turn(parts: Iterable[Iterator[Result]], threads: int = THREADS) -> 
                 yield from made
                 made = future.result()
             yield from made
+
+
+def each_by_a_thread(
+    action: Callable[[Iterator[Item]], Result], parts: Iterable[Iterable[Item]], threads: int = THREADS
+) -> Iterator[Result]:
+    """What an action makes of all items of each part, in the order of the parts; a part is gone through by one thread.
+
+    The first error in that order is raised, and whoever stops asking stops all parts at their next item.
+
+    >>> list(each_by_a_thread(sum, [[1, 2], [3]]))
+    [3, 3]
+    """
+    stopped = Event()
+
+    def until_stopped(part: Iterable[Item]) -> Iterator[Item]:
+        for item in part:
+            if stopped.is_set():
+                return
+            yield item
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="dprelease-parts") as pool:
+        try:
+            yield from pool.map(lambda part: action(until_stopped(part)), parts)
+        finally:
+            stopped.set()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count, starmap
 from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.table import Column, Table
+from dprelease.engines.base import scrubbed
 from dprelease.engines.files.fingerprint import Watch, present
-from dprelease.engines.files.in_turn import parts_in_turn
+from dprelease.engines.files.in_turn import THREADS, parts_in_turn
+from dprelease.engines.files.parquet import parquet_runs
 from dprelease.engines.files.places.found import DataFile, data_files
 from dprelease.engines.files.places.objects import threads_for
 from dprelease.engines.files.source import checked_headers, stored_blocks
@@ -55,16 +57,43 @@ class FileReader:
         self, table: Table, columns: Sequence[Column], show: Callable[[int, int], None] = lambda done, parts: None
     ) -> Iterator[list[Any]]:
         """The blocks of all files, one file after the other, whose names and headers are checked first."""
+        return self._in_order(table, columns, self._checked(table), show)
+
+    def parts(self, table: Table, columns: Sequence[Column]) -> Sequence[Iterator[list[Any]]]:
+        """Runs of row groups of Parquet files of this machine that are about as long; of other files all in one."""
+        files = self._checked(table)
+        paths = [file.path for file, _ in files]
+        local = table.files.file_format == "parquet" and all(isinstance(path, Path) for path in paths)
+        runs = scrubbed(f"table {table.name!r}, its row groups", lambda: parquet_runs(paths, THREADS)) if local else []
+        if len(runs) < 2:
+            return [self._in_order(table, columns, files)]
+
+        def blocks_of(at: int, piece: tuple[int, int]) -> Iterator[list[Any]]:
+            file, names = files[at]
+            return stored_blocks(table, file.path, names, columns, file.values, piece)
+
+        return [chain.from_iterable(starmap(blocks_of, run)) for run in runs]
+
+    def _checked(self, table: Table) -> list[tuple[DataFile, tuple[str, ...]]]:
+        """The files of a table with their columns, after checking these."""
         found = self.files(table)
-        headers = checked_headers(table, [each.path for each in found])
+        return [*zip(found, checked_headers(table, [each.path for each in found]), strict=True)]
+
+    def _in_order(
+        self,
+        table: Table,
+        columns: Sequence[Column],
+        files: Sequence[tuple[DataFile, tuple[str, ...]]],
+        show: Callable[[int, int], None] = lambda done, parts: None,
+    ) -> Iterator[list[Any]]:
         read = count(1)
 
         def blocks_of(file: DataFile, names: Sequence[str]) -> Iterator[list[Any]]:
             yield from stored_blocks(table, file.path, names, columns, file.values)
-            show(next(read), len(found))
+            show(next(read), len(files))
 
-        parts = (blocks_of(each, names) for each, names in zip(found, headers, strict=True))
-        return parts_in_turn(parts, threads_for([each.path for each in found]))
+        parts = (blocks_of(file, names) for file, names in files)
+        return parts_in_turn(parts, threads_for([file.path for file, _ in files]))
 
     def close(self) -> None:
         """Nothing is held."""
