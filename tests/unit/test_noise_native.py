@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import subprocess
@@ -194,3 +195,28 @@ def test_native_noise_needs_neither_opendp_nor_scipy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": "."}
     )
     assert done.stdout == "5\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "reach", "refused", "beyond"),
+    [("gaussian", 300, 1.3e15, 0.0027, 3400), ("laplace", 100, 4e14, 0.01, 10_000)],
+)
+def test_scales_have_the_tables_that_the_proof_speaks_of(
+    kind: native.Kind, own: int, reach: float, refused: float, beyond: float
+) -> None:
+    """Sections 3 and 5 of docs/proofs/native-noise.md, from the widths alone."""
+    assert isinstance(native.sampler_of(kind, Fraction(own)), lookup.Lookup)
+    for scale in (own + Fraction(1, 7), 2 * own, 2 * own + Fraction(1, 7), 5 * own, 10**6, 10**12 + 1):
+        sampler = native.sampler_of(kind, Fraction(scale))
+        assert isinstance(sampler, native.BlockTable)
+        part = 2**sampler.width / float(scale)
+        assert 1 / own <= part < 2 / own
+        assert part / (math.sqrt(2 * math.pi) if kind == "gaussian" else 2) <= refused
+        assert sampler._table.size < 2**13
+    last = Fraction(own * 2**42)  # the largest scale whose draws are made as arrays
+    assert reach < last < 1.1 * reach
+    assert not native._is_wide(native.sampler_of(kind, last))
+    assert native._is_wide(native.sampler_of(kind, last + 1))
+    scales = 2.0**62 / float(last)
+    assert beyond < scales
+    assert (scales if kind == "laplace" else scales**2 / 2) / math.log(2) > 15_000
