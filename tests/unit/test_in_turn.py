@@ -72,6 +72,7 @@ def test_runs_of_row_groups_are_all_rows_once_and_about_as_long(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parquet, "_FEW", 1)
         runs = parquet_runs(paths, threads)
+    assert not runs or {at for run in runs for at, _ in run} == {*range(len(paths))}  # whatever its footer says
     longest_group = max((min(group, rows) for rows, group in sizes), default=0)
     assert bool(runs) == bool(expected and longest_group * threads <= len(expected))
     found = [

@@ -66,7 +66,7 @@ def parquet_runs(paths: Sequence[FilePath], threads: int) -> list[list[tuple[int
     runs: dict[int, list[tuple[int, tuple[int, int]]]] = {}
     before = 0
     for number, groups in enumerate(rows):
-        pieces = min(len(groups), -(-_RUNS * threads * sum(groups) // total))
+        pieces = max(1, min(len(groups), -(-_RUNS * threads * sum(groups) // total)))
         for at in range(pieces):
             of_these = sum(_piece(groups, at, pieces))
             middle = before + of_these / 2  # decides of which run a piece is
