@@ -132,6 +132,19 @@ def test_a_reveal_beside_others_is_what_listing_gives(epsilon: str) -> None:
     assert delta_of(draws_of_event(Repeated(event=box, count=3)), F(2)) == pytest.approx(1 - 0.98**3, rel=1e-12)
 
 
+@pytest.mark.parametrize("moved_by", [3, 60_000])
+def test_one_draw_needs_no_convolution(moved_by: int) -> None:
+    """Its masses are those of its losses: a sum over all values, also far out, where a transform would have lost them."""
+    event = laplace(2 * moved_by, (moved_by,))
+    scale = 2.0 * moved_by
+    value = np.arange(-40 * int(scale), 41 * int(scale))
+    loss = (np.abs(value - moved_by) - np.abs(value)) / scale
+    mass = np.exp(-np.abs(value) / scale) * np.tanh(1 / (2 * scale))
+    for at in ("1/10", "2/5", "49/100"):
+        expected = float((mass * np.maximum(0, -np.expm1(float(F(at)) - loss))).sum())
+        assert delta_of(draws_of_event(event), F(at)) == pytest.approx(expected, rel=1e-10)
+
+
 @pytest.mark.parametrize("size", ["1/10", "1", "4"])
 def test_a_choice_is_held_against_two_points_of_its_range(size: str) -> None:
     """Between listing the pairs at which it looks, and the envelope of all pairs."""

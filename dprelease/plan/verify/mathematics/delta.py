@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -224,22 +225,27 @@ def _listed(loss: Loss, gap: float) -> float | None:
 
 
 def _on_lattice(loss: Loss, gap: float, theta: float) -> float:
-    """Sum over the masses of all losses, tilted by exp(theta L) and convolved by one Fourier transform.
+    """Sum over the masses of all losses, tilted by exp(theta L); of several draws convolved by one Fourier transform.
 
     The tilt puts what matters in the middle, so that rounding is small beside it.
     """
     pieces = [(n, *group.masses(row, theta, loss.step)) for group in loss.groups for row, n in enumerate(group.counts)]
+    first, masses = pieces[0][1:] if [n for n, *_ in pieces] == [1] else _convolved(pieces)
+    over = loss.step * np.arange(first, first + len(masses)) + gap  # L - epsilon
+    above = over > 0
+    moment = float(loss.moments(np.array([theta]))[0]) + theta * gap
+    return float((masses[above] * -np.expm1(-over[above]) * np.exp(moment - theta * over[above])).sum())
+
+
+def _convolved(pieces: Sequence[tuple[Any, int, Array]]) -> tuple[int, Array]:
+    """The place of the first mass of a sum of draws, and its masses, of so many draws of each kind."""
     size = 1 + sum(int(n) * (len(weights) - 1) for n, _, weights in pieces)
     full = 1 << (size - 1).bit_length()
     transform, first = np.ones(full // 2 + 1, dtype=complex), 0
     for n, start, weights in pieces:
         transform = transform * np.fft.rfft(weights, full) ** n
         first += int(n) * start
-    over = loss.step * np.arange(first, first + size) + gap  # L - epsilon
-    above = over > 0
-    tilted = np.maximum(np.fft.irfft(transform, full)[:size], 0)[above]
-    moment = float(loss.moments(np.array([theta]))[0]) + theta * gap
-    return float((tilted * -np.expm1(-over[above]) * np.exp(moment - theta * over[above])).sum())
+    return first, np.maximum(np.fft.irfft(transform, full)[:size], 0)
 
 
 def _period(loss: Loss, gap: float, theta: float) -> float:
