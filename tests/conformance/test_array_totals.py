@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import date, timedelta
 from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.table import Catalog, Column, Source, Table
+from dprelease.catalog.table import Catalog, Column, Source, Table, TimeFilter
 from dprelease.engines import DuckDBEngine, Engine
 from dprelease.engines.base import scrubbed
 from dprelease.engines.duck import array_totals
@@ -150,6 +151,39 @@ def test_they_are_the_same_by_runs_of_row_groups(files: int, tmp_path: Path, mon
     assert told(engine, table, ("area", "run"), ASKED) == told(reference, table, ("area", "run"), ASKED)
     assert not has_begun(engine)
     assert runs == [2 * THREADS]
+
+
+def test_runs_are_of_rows_of_the_period_and_have_what_their_paths_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row groups without a row of the period are in runs as well; one partition is of no key, and one has no value."""
+    runs = counted_runs(monkeypatch)
+    for number, town in enumerate(("x", "y", "other", "__HIVE_DEFAULT_PARTITION__")):
+        folder = tmp_path / "data" / f"town={town}"
+        folder.mkdir(parents=True)
+        rows = range(400 * (number + 1))
+        days = [date(2024, 1, 1) + timedelta(days=at // 25) for at in rows]
+        stored = pa.table({"age": [at % 90 for at in rows], "day": days})
+        pq.write_table(stored, folder / "t.parquet", row_group_size=40)
+    table = Table(
+        name="t",
+        account="a",
+        source=Source(file="data/town=*/*.parquet", format="parquet"),
+        columns=(
+            Column(name="town", type="text", keys=("y", "x"), partition=True),
+            Column(name="age", type="integer", range=integers(0, 120)),
+        ),
+        time=TimeFilter(column="day", type="date", start=date(2024, 1, 9), end=date(2024, 1, 20)),
+    )
+    asked = (COUNT, Quantity(kind="sum", column="age", low=0, high=70, centre=20))
+    engine, other = expecting(tmp_path, table, ("town",), asked), DuckDBEngine(tmp_path, {})
+    found = told(engine, table, ("town",), asked)
+    assert not has_begun(engine)
+    assert found == told(other, table, ("town",), asked)
+    assert found[0] == [275, 200]  # eleven days of 25 rows, of which the shorter file has eight
+    assert runs == [2 * THREADS]
+    engine.close()
+    other.close()
 
 
 def test_the_first_error_of_runs_is_told_and_quotes_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
