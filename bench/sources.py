@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines.files import fingerprint
-from dprelease.engines.files.fingerprint import Watch, hashed
+from dprelease.engines.files.fingerprint import KEY_BYTES, Watch, hashed
 from dprelease.engines.files.reader import FileReader
 
 _MOST = 500

@@ -29,6 +29,7 @@ from dprelease.engines.files.parquet import parquet_blocks
 from dprelease.engines.files.plain_lines import split_plain
 from dprelease.engines.files.reader import FileReader
 from dprelease.engines.files.rows import typed_with_steps
+from dprelease.engines.files.source import stored_blocks
 from dprelease.engines.files.values import READ
 from dprelease.errors import BrokenPromiseError, DpReleaseError, EngineError, Unavailable
 from dprelease.noise.exact import Exact, open_exact
@@ -225,13 +226,12 @@ def test_what_stops_a_reading_is_told_alike(
     monkeypatch.setattr(array_totals, "_CELLS", cells)
     (tmp_path / "people.csv").write_text("sex,area,pay,note\n1,a,2.5,x\n2,b,7,y\n")
     catalog = Catalog(tables={"people": people(joins=(), columns=people().columns[:4])})
-    blocks = FileReader.blocks
 
     def stopping(*given: Any) -> Iterator[Any]:
-        yield from blocks(*given)
+        yield from stored_blocks(*given)
         raise raised
 
-    monkeypatch.setattr(FileReader, "blocks", stopping)
+    monkeypatch.setattr("dprelease.engines.files.reader.stored_blocks", stopping)
     engine = DuckDBEngine(tmp_path, {})
     engine.expect(catalog, [(Grouping(table="people", by=by), (COUNT,)) for by in (("area",), ())[:questions]])
     with pytest.raises(DpReleaseError, match=told) as error:
