@@ -22,7 +22,6 @@ Plans, and the classes of what is imported, are a million small values that live
 tenth of the time, and finds a few hundred. What is large, arrays and tables, is freed without it.
 """
 
-
 _TRIM, _MAPPED = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc's malloc.h
 _KEPT, _LARGE = 1 << 26, 1 << 25  # bytes; glibc takes no more than the second for what is mapped by itself
 
@@ -33,7 +32,7 @@ def keep_freed() -> None:
     Arrays of a block of rows are a megabyte each. As it begins, glibc gives each of them back to the system, and the
     system fills the next one with zeros again, page by page: several threads spend half their time on it.
     """
-    if sys.platform == "linux" and (mallopt := getattr(_c_library(), "mallopt", None)) is not None:
+    if (mallopt := _of_c_library("mallopt")) is not None:
         mallopt(_MAPPED, _LARGE)
         mallopt(_TRIM, _KEPT)
 
@@ -42,20 +41,16 @@ def give_back() -> None:
     """Give back what is free: of Arrow, where it is loaded, and of the C library, where it can (glibc alone)."""
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()
-    if (trim := _trim()) is not None:
+    if (trim := _of_c_library("malloc_trim")) is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Any:
-    """What gives back every whole page of the C library's that is free; None where there is nothing of the kind."""
-    return getattr(_c_library(), "malloc_trim", None) if sys.platform == "linux" else None
-
-
-def _c_library() -> Any:
+def _of_c_library(name: str) -> Any:
+    """A function of the C library; None where it has none of this name, and on other systems than Linux."""
     import ctypes
 
-    return ctypes.CDLL(None)
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
 def memory_left(root: Path = Path("/")) -> int | None:

@@ -38,8 +38,8 @@ without imports and without the start of an engine, and **its CPU** the processo
 part (what the project's own second opinion takes in another one is in CPU alone). **Times**, in each case of the
 column before it, compares with DuckDB without privacy in the same round; in W4 with DuckDB that bounds users too.
 **Peak** is the most memory that all processes of a run held together. Medians over the runs, with least and
-largest wall time; what took longer than {patience:g} s was not repeated. **RMSE** is the root of the mean squared error
-over all cells, and **relative** the median of the absolute relative error over cells that are not empty.
+largest wall time; what took long was not repeated (how long is told at the end). **RMSE** is the root of the mean
+squared error over all cells, and **relative** the median of the absolute relative error over cells that are not empty.
 
 Written by `python -m bench.peers page` from the results in `bench/peers/results/`; do not edit. To measure again:
 
@@ -185,7 +185,11 @@ def _guarantees() -> Iterator[str]:
 def _machine(results: Results) -> str:
     told = results.told
     machine, versions = told["machine"], told["versions"]
-    rounds = "one round" if told["rounds"] == 1 else f"{told['rounds']} rounds"
+    rounds = (
+        "one round"
+        if told["rounds"] == 1
+        else f"{told['rounds']} rounds, one alone of what took longer than {told['patience']:g} s"
+    )
     packages = [
         f"{SYSTEMS[system].title}: {', '.join(f'{name} {number}' for name, number in each.items())}"
         for system, each in versions.items()
@@ -217,7 +221,6 @@ def page(shown: Sequence[Results], growth: Growth) -> str:
     head = _HEAD.format(
         epsilon=told["epsilon"],
         delta=f"{told['delta']:g}".replace("e-0", "e-"),
-        patience=told["patience"],
         alt="CPU time of every system as a multiple of the same queries in DuckDB without privacy",
         works="\n".join(_described(work) for work in WORKS.values()),
     )

@@ -283,15 +283,20 @@ def test_they_are_those_of_the_reference_for_any_rows(data: st.DataObject) -> No
         engine.close()
 
 
-def test_a_total_goes_on_beyond_64_bits_and_is_handed_on_in_62(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if each of three files had 2^31 rows that all contribute the most there is."""
+@pytest.mark.parametrize("few", [1, 2**20], ids=["by runs", "in order"])
+@pytest.mark.parametrize("rows", [2**30, 2**31])
+def test_a_total_goes_on_beyond_64_bits_and_is_handed_on_in_62(
+    rows: int, few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if each of three files had 2^30 or 2^31 rows that all contribute the most there is."""
+    monkeypatch.setattr(parquet, "_FEW", few)
     table, largest = people("parquet"), Quantity(kind="sum", column="age", low=0, high=CONTRIBUTED)
     write(tmp_path, "parquet", files=3, rows=1)
     found = array_totals._block_totals
 
     def enlarged(*arguments: Any) -> Any:
         _, totals = found(*arguments)
-        return 2**31, {place: np.full(total.shape, 2**62) for place, total in totals.items()}
+        return rows, {place: np.full(total.shape, 2**62) for place, total in totals.items()}
 
     monkeypatch.setattr(array_totals, "_block_totals", enlarged)
     assert told(expecting(tmp_path, table, (), (largest,)), table, (), (largest,)) == [[2**62]]

@@ -80,7 +80,7 @@ def bundle(folder: Path) -> dict[str, bytes]:
             data = json.dumps(plan).encode()
         data = re.sub(rb"[0-9a-f]{12,}", b"HASH", data)
         data = re.sub(rb"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d", b"TIME", data)
-        # A hash more or less that can be packed moves a certificate by some bytes, and now and then over a rounded kB.
+        # A certificate is packed, and its hashes pack better or worse: now and then it has another tenth of a kB.
         data = re.sub("(JSON|PDF), [0-9.]+\u00a0kB".encode(), b"SIZE", data)
         found[path.relative_to(root).as_posix()] = re.sub(rb'"(plan\.json|certificate\.pdf)":\{"bytes":\d+', b"", data)
     return found

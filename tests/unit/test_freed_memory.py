@@ -55,7 +55,7 @@ def test_what_the_c_library_keeps_below_what_is_used_goes_back() -> None:
 
 
 def test_there_may_be_nothing_to_give_back_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprelease.freed_memory._trim", lambda: None)
+    monkeypatch.setattr("dprelease.freed_memory._of_c_library", lambda name: None)
     monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
     give_back()
 
@@ -79,5 +79,5 @@ def test_arrays_of_blocks_are_not_fetched_from_the_system_again_and_again() -> N
 
 def test_there_may_be_nothing_that_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of another C library than glibc, or on another system."""
-    monkeypatch.setattr("dprelease.freed_memory._c_library", object)
+    monkeypatch.setattr("dprelease.freed_memory._of_c_library", lambda name: None)
     keep_freed()

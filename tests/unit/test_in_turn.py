@@ -37,7 +37,7 @@ def test_the_first_error_in_the_order_of_the_parts_is_raised_whichever_came_firs
 
 
 def test_whoever_stops_asking_stops_every_part_at_its_next_item() -> None:
-    """As Ctrl-C does: no thread goes on through the rest of a source."""
+    """As an error in the part that is waited for does: no thread goes on through the rest of a source."""
     begun, left = threading.Event(), threading.Event()
 
     def endless() -> Iterator[int]:
@@ -87,6 +87,31 @@ def test_runs_of_row_groups_are_all_rows_once_and_about_as_long(
     assert [number for run in found for number in run] == (expected if runs else [])
     share = len(expected) / (2 * threads)
     assert all(len(run) <= 2 * share + longest_group for run in found)
+
+
+@settings(max_examples=40, deadline=None)
+@given(said=st.lists(st.lists(st.integers(-50, 500), min_size=3, max_size=3), min_size=4, max_size=4))
+def test_every_row_is_read_once_whatever_footers_say_of_their_numbers(
+    said: list[list[int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Numbers of rows that are too large, too small, or none: a file whose footer denies its rows is read as well."""
+    folder = tmp_path_factory.mktemp("said")
+    paths = [folder / f"t-{number}.parquet" for number in range(4)]
+    for number, path in enumerate(paths):
+        pq.write_table(pa.table({"n": range(30 * number, 30 * number + 30)}), path, row_group_size=10)
+    source = Source(file="t-*.parquet", format="parquet")
+    table = Table(name="t", account="a", source=source, columns=(Column(name="n", type="integer"),))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_FEW", 1)
+        patch.setattr(parquet, "_rows_of_groups", lambda path: said[paths.index(path)])
+        pieces = [each for run in parquet_runs(paths, 2) for each in run]
+    found = [
+        row
+        for at, piece in pieces
+        for (block,) in parquet_blocks(table, paths[at], ["n"], [], piece)
+        for row in block.to_pylist()
+    ]
+    assert sorted(found) == (list(range(120)) if pieces else [])
 
 
 def test_few_rows_have_no_runs(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
+from unittest.mock import Mock
 
 import mpmath
 import numpy as np
@@ -220,3 +221,34 @@ def test_scales_have_the_tables_that_the_proof_speaks_of(
     scales = 2.0**62 / float(last)
     assert beyond < scales
     assert (scales if kind == "laplace" else scales**2 / 2) / math.log(2) > 15_000
+
+
+def test_how_often_a_draw_takes_longer_is_what_the_proof_says() -> None:
+    """Section 5: buckets that are searched, ties, and coins that are looked at, for scales from 1/2 on."""
+    kinds: dict[native.Kind, int] = {"gaussian": 300, "laplace": 100}
+    searched, coins = {}, {}
+    for kind, own in kinds.items():
+        for scale in [Fraction(1, 2), *map(Fraction, (1, 2, 7, 30, own, 1.005 * own, 1.99 * own, 10**6, 2**12 * own))]:
+            sampler = native.sampler_of(kind, scale)
+            table = sampler._table if isinstance(sampler, native.BlockTable) else sampler
+            searched[kind, scale] = float((table._passed < 0).mean())
+            assert 2**3 <= len(table._all) <= 2**14  # of 2^64 words
+            if isinstance(sampler, native.BlockTable):
+                coins[kind, scale] = looked_at(sampler, 200_000)
+    assert 0.0004 < min(searched.values()) <= max(searched.values()) < 0.008
+    assert {round(100 * searched[kind, Fraction(30)], 2) for kind in kinds} <= {0.06, 0.07}
+    # Five standard deviations of a count of 200,000 are .04 and .14 %.
+    assert 0.0013 - 0.0004 < min(coins.values()) < 0.0018
+    assert 0.013 < max(coins.values()) < 0.015 + 0.0014
+
+
+def looked_at(sampler: Any, size: int) -> float:
+    """The part of rounds whose coin the quick test leaves open."""
+    with System() as source, lookup.Scratch(size) as scratch:
+        asked = Mock(return_value=True)
+        sampler.accepts = asked
+        try:
+            sampler._tried(np.empty(size, dtype=np.int64), source, scratch)
+        finally:
+            del sampler.accepts
+    return asked.call_count / size

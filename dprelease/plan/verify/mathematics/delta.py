@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -229,7 +228,9 @@ def _on_lattice(loss: Loss, gap: float, theta: float) -> float:
 
     The tilt puts what matters in the middle, so that rounding is small beside it.
     """
-    pieces = [(n, *group.masses(row, theta, loss.step)) for group in loss.groups for row, n in enumerate(group.counts)]
+    pieces = [
+        (int(n), *group.masses(row, theta, loss.step)) for group in loss.groups for row, n in enumerate(group.counts)
+    ]
     first, masses = pieces[0][1:] if [n for n, *_ in pieces] == [1] else _convolved(pieces)
     over = loss.step * np.arange(first, first + len(masses)) + gap  # L - epsilon
     above = over > 0
@@ -237,14 +238,14 @@ def _on_lattice(loss: Loss, gap: float, theta: float) -> float:
     return float((masses[above] * -np.expm1(-over[above]) * np.exp(moment - theta * over[above])).sum())
 
 
-def _convolved(pieces: Sequence[tuple[Any, int, Array]]) -> tuple[int, Array]:
+def _convolved(pieces: Sequence[tuple[int, int, Array]]) -> tuple[int, Array]:
     """The place of the first mass of a sum of draws, and its masses, of so many draws of each kind."""
-    size = 1 + sum(int(n) * (len(weights) - 1) for n, _, weights in pieces)
+    size = 1 + sum(n * (len(weights) - 1) for n, _, weights in pieces)
     full = 1 << (size - 1).bit_length()
     transform, first = np.ones(full // 2 + 1, dtype=complex), 0
     for n, start, weights in pieces:
         transform = transform * np.fft.rfft(weights, full) ** n
-        first += int(n) * start
+        first += n * start
     return first, np.maximum(np.fft.irfft(transform, full)[:size], 0)
 
 
